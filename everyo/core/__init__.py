@@ -1,0 +1,1 @@
+"""The engine: tensors, the tape, dispatch and the backward pass. No operation is defined here."""

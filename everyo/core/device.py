@@ -1,0 +1,129 @@
+"""Devices and their backends: one registry, looked up by device name or by array type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from everyo.errors import DeviceError, describe
+
+
+class Backend(Protocol):
+    """An Array API namespace for one kind of array, plus the few calls the standard lacks.
+
+    Attributes
+    ----------
+    name : str
+        What error messages call it.
+    devices : tuple of str
+        The devices it serves.
+    array_types : tuple of type
+        The classes of its arrays.
+    xp : Any
+        The namespace that kernels receive: the Array API's functions and `everyo.backends`' extras.
+    """
+
+    name: str
+    devices: tuple[str, ...]
+    array_types: tuple[type, ...]
+    xp: Any
+
+    def device_of(self, array: Any) -> str:
+        """Return the device that holds `array`."""
+        ...
+
+    def asarray(self, value: Any, dtype: Any, device: str, copy: bool | None) -> Any:
+        """Return `value` as an array on `device`; `copy` as in the Array API."""
+        ...
+
+    def to_numpy(self, array: Any) -> Any:
+        """Return the array as a NumPy array, without a copy where that is possible."""
+        ...
+
+    def quiet(self) -> Any:
+        """Return a context manager that silences floating-point warnings and watches for new NaNs.
+
+        The object it yields has ``tripped``, true once an invalid operation (0 * inf, inf - inf)
+        has made a NaN from numbers.
+        """
+        ...
+
+
+_by_device: dict[str, Backend] = {}
+_by_type: dict[type, Backend] = {}
+_known = {"cuda": "a CuPy backend", "xla": "an XLA backend"}
+
+
+def register_backend(backend: Backend) -> None:
+    """Make `backend` serve its devices and array types."""
+    for device in backend.devices:
+        if device in _by_device:
+            raise DeviceError("the device already has a backend", operation="register_backend", found=device)
+    _by_device.update(dict.fromkeys(backend.devices, backend))
+    _by_type.update(dict.fromkeys(backend.array_types, backend))
+
+
+def unregister_backend(backend: Backend) -> None:
+    """Forget `backend`; tensors it already made keep working until their next operation."""
+    for table in (_by_device, _by_type):
+        for key in [k for k, b in table.items() if b is backend]:
+            del table[key]  # type: ignore[attr-defined]
+
+
+def backend_for(device: str | None) -> tuple[Backend, str]:
+    """Return the backend that serves `device` and the device's full name; ``None`` means "cpu"."""
+    name = "cpu" if device is None else str(device)
+    backend = _by_device.get(name)
+    if backend is None:
+        hint = _known.get(name.split(":")[0])
+        raise DeviceError(
+            f"device {name!r} is not available" if hint else f"device {name!r} is unknown",
+            operation="device",
+            expected="one of " + ", ".join(repr(d) for d in sorted(_by_device)),
+            found=repr(device),
+            remedy=f"{hint} has to be registered first" if hint else 'use device="cpu"',
+        )
+    return backend, name
+
+
+def backend_of(array: Any) -> Backend | None:
+    """Return the backend whose arrays `array` is one of, or None for anything else."""
+    kind = type(array)
+    backend = _by_type.get(kind)
+    if backend is None:
+        for base in kind.__mro__[1:-1]:
+            if base in _by_type:
+                return _by_type.setdefault(kind, _by_type[base])
+    return backend
+
+
+def common_backend(arrays: Iterable[Any], operation: str) -> Backend:
+    """Return the one backend that all `arrays` belong to; values of no backend are passed over."""
+    found: Backend | None = None
+    for array in arrays:
+        backend = backend_of(array)
+        if backend is None:
+            continue
+        if found is not None and backend is not found:
+            raise DeviceError(
+                "operands live on different devices",
+                operation=operation,
+                inputs=describe(*arrays),
+                expected=f"all on {found.devices[0]!r}",
+                found=f"one on {backend.devices[0]!r}",
+                remedy=f'move it first: x.to("{found.devices[0]}")',
+            )
+        found = backend
+    return found or backend_for(None)[0]
+
+
+def available_devices() -> list[str]:
+    """Return the names of the devices that have a backend.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.available_devices()
+    ['cpu']
+    """
+    return sorted(_by_device)

@@ -1,0 +1,301 @@
+"""The one door: every operation, public or inside a rule, comes through `apply`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from everyo.core import device
+from everyo.core.dtypes import DIFFERENTIABLE, default_for
+from everyo.core.modes import Mode, current_mode
+from everyo.core.tape import Node, OutputNode, next_age
+from everyo.core.tensor import Tensor
+from everyo.errors import DTypeError, EveryOError, ShapeError, describe, user_line
+
+if TYPE_CHECKING:
+    from everyo.core.primitive import Primitive
+
+NO_PARAMS: dict[str, Any] = {}
+WEAK = frozenset({int, float, complex, bool})  # Python scalars take the dtype of what they meet
+
+
+def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = NO_PARAMS) -> Any:
+    """Compute an operation on tensors, arrays and Python scalars; return a Tensor, recorded if need be.
+
+    Parameters
+    ----------
+    primitive : Primitive
+        The operation.
+    inputs : sequence
+        Its operands.
+    params : dict
+        All of its static parameters.
+
+    Returns
+    -------
+    Tensor
+        The result; it has a `grad_node` if recording is on and an input requires grad. An operation
+        with several results returns a tuple of tensors.
+    """
+    mode = current_mode()
+    if mode.special and mode.interpreters:
+        level = max([x.level for x in inputs if isinstance(x, Tensor)], default=0)
+        if level:
+            return mode.interpreters[level - 1].process(primitive, inputs, params)
+    arrays = []
+    mask = 0
+    bit = 1
+    kind = None
+    uniform = True
+    for x in inputs:
+        if isinstance(x, Tensor):
+            if x.grad_node is not None:
+                mask |= bit
+            x = x.data
+        arrays.append(x)
+        if kind is None:
+            kind = x.__class__
+        elif x.__class__ is not kind and x.__class__ not in WEAK:
+            uniform = False
+        bit <<= 1
+    kernel = primitive.kernels.get(kind)
+    if kernel is None or not uniform:
+        arrays = coerce(primitive, arrays)
+        kernel = primitive.kernel_for(arrays)
+    try:
+        out = kernel(*arrays, **params)
+    except EveryOError:
+        raise
+    except Exception as error:
+        raise explain(primitive, arrays, params, error) from error
+    if out.__class__ is not kind:
+        out = settle(out)
+    tensor = Tensor()
+    tensor.data = out
+    tensor.grad = None
+    if mask and mode.grad and primitive.vjp is not None:
+        plan = primitive.plans.get(mask) or primitive.plan(mask, len(arrays))
+        tensor.grad_node = node = Node()
+        node.plan = plan
+        node.params = params
+        if mask == 1:
+            node.parents = (inputs[0].grad_node,)
+        else:
+            node.parents = tuple([inputs[i].grad_node for i in plan.needed])
+        node.saved = () if plan.save is None else plan.save(arrays, out)
+        node.age = next_age()
+        node.restore = _restorations(arrays, out, plan.needed) if primitive.broadcasts else None
+        node.extras = None
+        if mode.anomaly:
+            note(node)
+    else:
+        tensor.grad_node = None
+    if out.__class__ is tuple:
+        return tuple([wrap_output(array, tensor.grad_node, i) for i, array in enumerate(out)])
+    return tensor
+
+
+def unary(primitive: Primitive, x: Any) -> Any:
+    """`apply` written out for one operand, no parameters and one result: most calls come this way."""
+    mode = current_mode()
+    if mode.special or not isinstance(x, Tensor):
+        return apply(primitive, (x,))
+    array = x.data
+    kind = array.__class__
+    kernel = primitive.kernels.get(kind)
+    if kernel is None:
+        return apply(primitive, (x,))
+    try:
+        out = kernel(array)
+    except Exception as error:
+        raise explain(primitive, (array,), NO_PARAMS, error) from error
+    tensor = Tensor()
+    tensor.data = out if out.__class__ is kind else settle(out)
+    tensor.grad = tensor.grad_node = None
+    parent = x.grad_node
+    if parent is not None and mode.grad and primitive.vjp is not None:
+        plan = primitive.plans.get(1) or primitive.plan(1, 1)
+        tensor.grad_node = node = Node()
+        node.plan = plan
+        node.params = NO_PARAMS
+        node.parents = (parent,)
+        node.saved = () if plan.save is None else plan.save((array,), tensor.data)
+        node.age = next_age()
+        node.extras = node.restore = None
+    return tensor
+
+
+def binary(primitive: Primitive, x1: Any, x2: Any) -> Any:
+    """`apply` written out for two operands, as `unary` is for one."""
+    mode = current_mode()
+    if mode.special:
+        return apply(primitive, (x1, x2))
+    mask = 0
+    a1, a2 = x1, x2
+    if isinstance(x1, Tensor):
+        a1 = x1.data
+        if x1.grad_node is not None:
+            mask = 1
+    if isinstance(x2, Tensor):
+        a2 = x2.data
+        if x2.grad_node is not None:
+            mask += 2
+    kind = a1.__class__
+    kernel = primitive.kernels.get(kind)
+    if kernel is None or not (a2.__class__ is kind or a2.__class__ in WEAK):
+        return apply(primitive, (x1, x2))
+    try:
+        out = kernel(a1, a2)
+    except Exception as error:
+        raise explain(primitive, (a1, a2), NO_PARAMS, error) from error
+    if out.__class__ is not kind:
+        out = settle(out)
+    tensor = Tensor()
+    tensor.data = out
+    tensor.grad = tensor.grad_node = None
+    if mask and mode.grad and primitive.vjp is not None:
+        plan = primitive.plans.get(mask) or primitive.plan(mask, 2)
+        tensor.grad_node = node = Node()
+        node.plan = plan
+        node.params = NO_PARAMS
+        if mask == 1:
+            node.parents = (x1.grad_node,)
+        elif mask == 2:
+            node.parents = (x2.grad_node,)
+        else:
+            node.parents = (x1.grad_node, x2.grad_node)
+        node.saved = () if plan.save is None else plan.save((a1, a2), out)
+        node.age = next_age()
+        node.extras = node.restore = None
+        shape, dtype = out.shape, out.dtype
+        if (mask & 1 and (a1.shape != shape or a1.dtype is not dtype)) or (
+            mask & 2 and (a2.shape != shape or a2.dtype is not dtype)
+        ):
+            node.restore = _restorations((a1, a2), out, plan.needed)
+    return tensor
+
+
+def _restorations(arrays: Sequence[Any], out: Any, needed: Sequence[int]) -> Any:
+    """Return shape and dtype of the needed inputs if any was broadcast or promoted, else None."""
+    shape, dtype = out.shape, out.dtype
+    for i in needed:
+        if arrays[i].shape != shape or arrays[i].dtype is not dtype:
+            return tuple([(arrays[i].shape, arrays[i].dtype) for i in needed])
+    return None
+
+
+def settle(out: Any) -> Any:
+    """Return a kernel's result as its backend's array, whatever scalar type the kernel made of it."""
+    if type(out) is tuple:
+        return tuple([settle(array) for array in out])
+    backend = device.backend_of(out)
+    if backend is None or type(out) is backend.array_types[0]:
+        return out
+    return backend.asarray(out, None, backend.device_of(out))
+
+
+def _restorations(arrays: Sequence[Any], out: Any, needed: Sequence[int]) -> Any:
+    """Return shape and dtype of the needed inputs if any was broadcast or promoted, else None."""
+    shape, dtype = out.shape, out.dtype
+    for i in needed:
+        a = arrays[i]
+        if a.shape != shape or a.dtype is not dtype:
+            return tuple([(arrays[i].shape, arrays[i].dtype) for i in needed])
+    return None
+
+
+def wrap(array: Any) -> Tensor:
+    """Return a raw array as a tensor without a graph."""
+    tensor = Tensor()
+    tensor.data = array
+    tensor.grad_node = tensor.grad = None
+    return tensor
+
+
+def wrap_output(array: Any, node: Node | None, index: int) -> Tensor:
+    """Return result `index` of an operation with several; integer results carry no gradient."""
+    tensor = wrap(array)
+    if node is not None and array.dtype.kind in DIFFERENTIABLE:
+        tensor.grad_node = OutputNode(node, index)
+    return tensor
+
+
+def coerce(primitive: Primitive, values: Sequence[Any]) -> list[Any]:
+    """Return operands as arrays: lists are converted, and scalars too where no array gives them a dtype."""
+    anchors = [v for v in values if device.backend_of(v) is not None]
+    backend = device.common_backend(anchors, primitive.name)
+    place = backend.device_of(anchors[0]) if anchors else backend.devices[0]
+    coerced = []
+    for value in values:
+        if value is None or isinstance(value, backend.array_types) or (type(value) in WEAK and anchors):
+            coerced.append(value)
+        else:
+            coerced.append(array_from(value, backend, place, primitive.name))
+    return coerced
+
+
+def array_from(value: Any, backend: device.Backend, place: str, operation: str) -> Any:
+    """Return Python data as an array of the default dtype of its kind; DTypeError for anything else."""
+    try:
+        array = backend.asarray(value, None, place)
+    except (TypeError, ValueError) as error:
+        raise DTypeError(
+            "an operand is not numeric data of one shape",
+            operation=operation,
+            expected="a tensor, an array, a number or nested lists of numbers",
+            found=f"{type(value).__name__}: {error}",
+            remedy="convert it with eo.tensor(...)",
+        ) from None
+    dtype = default_for(array.dtype.kind)
+    return array if dtype is None else backend.asarray(array, dtype, place)
+
+
+def note(node: Node) -> None:
+    """Keep the source line and a checksum of the residuals, for `detect_anomaly`."""
+    from everyo.core.anomaly import checksums
+
+    extras = node.ensure_extras()
+    extras.line = user_line()
+    extras.checksums = checksums(node.saved)
+
+
+def _clash(shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Return whether the shapes do not broadcast together."""
+    for column in itertools.zip_longest(*(reversed(s) for s in shapes), fillvalue=1):
+        if len({n for n in column if n != 1}) > 1:
+            return True
+    return False
+
+
+def explain(primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], error: Exception) -> EveryOError:
+    """Return the structured error for a kernel's exception."""
+    settings = ", ".join(f"{k}={v!r}" for k, v in params.items())
+    operands = describe(*arrays) + (f"; {settings}" if settings else "")
+    shapes = [tuple(a.shape) for a in arrays if hasattr(a, "shape")]
+    if isinstance(error, TypeError):
+        return DTypeError(
+            "the operands' types do not suit the operation",
+            operation=primitive.name,
+            inputs=operands,
+            expected="dtypes that the operation is defined for",
+            found=str(error),
+            remedy="convert first, for example x.astype(eo.float32)",
+        )
+    if primitive.family in ("elementwise", "discrete") and len(shapes) > 1 and _clash(shapes):
+        return ShapeError(
+            "the shapes do not broadcast together",
+            operation=primitive.name,
+            inputs=operands,
+            expected="axes, counted from the last, that are equal or 1",
+            found=" and ".join(map(str, shapes)),
+            remedy="reshape or expand_dims one operand",
+        )
+    return ShapeError(
+        "the operation cannot be done on these operands",
+        operation=primitive.name,
+        inputs=operands,
+        expected="shapes and parameters that fit each other",
+        found=str(error),
+        remedy=f"see help(everyo.{primitive.name})",
+    )

@@ -1,0 +1,103 @@
+"""Dtypes and the default float dtype. The vocabulary is NumPy's: a dtype here is a ``numpy.dtype``."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from everyo.errors import DTypeError
+
+DType: TypeAlias = "np.dtype[Any]"
+
+bool_ = np.dtype("bool")
+int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
+float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
+complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
+
+DIFFERENTIABLE = frozenset("fc")  # numpy kinds that may require grad: float and complex
+_COMPLEX_OF = {float16: complex64, float32: complex64, float64: complex128}
+_default_float: DType = float32
+
+
+def get_default_dtype() -> DType:
+    """Return the float dtype that Python numbers and lists take; float32 unless it was set."""
+    return _default_float
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Set, for the whole process, the float dtype that Python numbers and lists take.
+
+    Parameters
+    ----------
+    dtype : dtype-like
+        A real floating dtype.
+
+    Raises
+    ------
+    DTypeError
+        If `dtype` is not a real floating dtype.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.set_default_dtype(eo.float64)
+    >>> eo.tensor([1.0]).dtype
+    dtype('float64')
+    >>> eo.set_default_dtype(eo.float32)
+    """
+    global _default_float
+    resolved = as_dtype(dtype)
+    if resolved.kind != "f":
+        raise DTypeError(
+            "the default must be a real floating dtype",
+            operation="set_default_dtype",
+            expected="float16, float32 or float64",
+            found=str(resolved),
+            remedy="pass eo.float32 or eo.float64",
+        )
+    _default_float = resolved
+
+
+def as_dtype(dtype: Any) -> DType:
+    """Return `dtype` as a ``numpy.dtype``; Python's ``float`` and ``complex`` mean the defaults."""
+    if dtype is float:
+        return get_default_dtype()
+    if dtype is complex:
+        return _COMPLEX_OF[get_default_dtype()]
+    try:
+        resolved = np.dtype(dtype)
+    except TypeError:
+        resolved = np.dtype(object)
+    if resolved.kind not in "biufc" or dtype is None:
+        raise DTypeError(
+            "this is not a numeric dtype",
+            operation="dtype",
+            expected="bool, an integer, a float or a complex dtype",
+            found=repr(dtype),
+            remedy="pass for example eo.float32",
+        )
+    return resolved
+
+
+def default_for(kind: str) -> DType | None:
+    """Return the default dtype for Python data of a NumPy `kind`, or None where NumPy's own serves."""
+    if kind == "f":
+        return get_default_dtype()
+    if kind == "c":
+        return _COMPLEX_OF[get_default_dtype()]
+    return None
+
+
+def require_differentiable(dtype: DType, operation: str) -> None:
+    """Raise DTypeError unless a tensor of `dtype` may require grad."""
+    if dtype.kind not in DIFFERENTIABLE:
+        raise DTypeError(
+            "only floating-point and complex tensors can require grad",
+            operation=operation,
+            expected="a float or complex dtype",
+            found=str(dtype),
+            remedy="convert first: x.astype(eo.float32).requires_grad_()",
+        )
+

@@ -1,0 +1,297 @@
+"""Grad modes: what is recorded, per thread and per asyncio task.
+
+One context variable holds one immutable `Mode`, so an operation pays a single look-up for all of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Mode:
+    """What operations of the current thread or task do besides computing. Never changed, only replaced.
+
+    Attributes
+    ----------
+    grad : bool
+        Operations on tensors that require grad are recorded.
+    inference : bool
+        `inference_mode` is on: `enable_grad` inside it has no effect.
+    anomaly : bool
+        `detect_anomaly` is on: nodes keep their source line and the backward pass checks its values.
+    interpreters : tuple
+        The active transformations, outermost first.
+    special : bool
+        Whether dispatch must take the long way: `anomaly` or `interpreters`.
+    """
+
+    __slots__ = ("anomaly", "grad", "inference", "interpreters", "special")
+
+    def __init__(
+        self,
+        grad: bool = True,
+        inference: bool = False,
+        anomaly: bool = False,
+        interpreters: tuple[Any, ...] = (),
+    ) -> None:
+        self.grad, self.inference, self.anomaly, self.interpreters = grad, inference, anomaly, interpreters
+        self.special = anomaly or bool(interpreters)
+
+    def replace(self, **changes: Any) -> Mode:
+        """Return a new mode with some attributes changed."""
+        kept = {name: getattr(self, name) for name in ("grad", "inference", "anomaly", "interpreters")}
+        return Mode(**{**kept, **changes})
+
+
+_mode: ContextVar[Mode] = ContextVar("everyo_mode", default=Mode())  # noqa: B039 - a Mode is immutable
+current_mode = _mode.get
+
+
+class ModeSwitch:
+    """A context manager and decorator that changes the current mode and restores it, even on errors.
+
+    A decorated generator or coroutine runs in the new mode between its own suspensions only, so the
+    caller's mode never leaks in or out.
+    """
+
+    def __init__(self) -> None:
+        self._entered: list[tuple[Mode, Mode]] = []
+
+    def change(self, mode: Mode) -> Mode:
+        """Return the mode to switch to."""
+        raise NotImplementedError
+
+    def fresh(self) -> ModeSwitch:
+        """Return an independent switch of the same kind, for one call of a decorated function."""
+        return type(self)()
+
+    def __enter__(self) -> Any:
+        self._switch(current_mode())
+        return self
+
+    def _switch(self, previous: Mode) -> None:
+        mode = self.change(previous)
+        self._entered.append((mode, previous))
+        _mode.set(mode)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # One switch may be entered by several threads and tasks: each finds the mode that it set itself.
+        mode = current_mode()
+        index = next((i for i in reversed(range(len(self._entered))) if self._entered[i][0] is mode), -1)
+        _mode.set(self._entered.pop(index)[1])
+
+    def __call__(self, function: F) -> F:
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+                return (yield from _drive(self.fresh, function(*args, **kwargs)))
+
+            return generator  # type: ignore[return-value]
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def coroutine(*args: Any, **kwargs: Any) -> Any:
+                return await _Awaitable(_drive(self.fresh, function(*args, **kwargs).__await__()))
+
+            return coroutine  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self.fresh():
+                return function(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+
+class _Awaitable:
+    """Makes a driven generator awaitable."""
+
+    def __init__(self, steps: Generator[Any, Any, Any]) -> None:
+        self._steps = steps
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._steps
+
+
+def _drive(switch: Callable[[], ModeSwitch], inner: Any) -> Generator[Any, Any, Any]:
+    """Run `inner` step by step, entering the mode for each step and leaving it at each suspension."""
+    step, argument = inner.send, None
+    try:
+        while True:
+            with switch():
+                try:
+                    value = step(argument)
+                except StopIteration as stop:
+                    return stop.value
+            try:
+                step, argument = inner.send, (yield value)
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                step, argument = inner.throw, error
+    finally:
+        with switch():
+            inner.close()
+
+
+class no_grad(ModeSwitch):
+    """Record nothing: results do not require grad. Context manager and decorator.
+
+    Holds for the current thread or asyncio task; in a decorated generator, between its own yields.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([2.0], requires_grad=True)
+    >>> with eo.no_grad():
+    ...     y = x * 3
+    >>> y.requires_grad
+    False
+    """
+
+    def change(self, mode: Mode) -> Mode:
+        return mode.replace(grad=False)
+
+
+class enable_grad(ModeSwitch):
+    """Record again inside a `no_grad` block; without effect inside `inference_mode`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([2.0], requires_grad=True)
+    >>> with eo.no_grad(), eo.enable_grad():
+    ...     y = x * 3
+    >>> y.requires_grad
+    True
+    """
+
+    def change(self, mode: Mode) -> Mode:
+        return mode.replace(grad=not mode.inference)
+
+
+class inference_mode(ModeSwitch):
+    """Record nothing and let nothing inside switch recording on again.
+
+    Parameters
+    ----------
+    mode : bool, default True
+        False makes the block an ordinary one, with recording on.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([2.0], requires_grad=True)
+    >>> with eo.inference_mode(), eo.enable_grad():
+    ...     print((x * 3).requires_grad)
+    False
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = super().__new__(cls)
+        if callable(mode):  # used as a bare decorator
+            self.__init__(True)  # type: ignore[misc]
+            return self(mode)
+        return self
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self.mode = mode
+
+    def change(self, mode: Mode) -> Mode:
+        return mode.replace(grad=not self.mode, inference=self.mode)
+
+    def fresh(self) -> ModeSwitch:
+        return inference_mode(self.mode)
+
+
+class set_grad_enabled(ModeSwitch):
+    """Switch recording on or off: at once when called, and for a block when used as one.
+
+    Parameters
+    ----------
+    mode : bool
+        Whether operations are recorded.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> with eo.set_grad_enabled(False):
+    ...     print(eo.is_grad_enabled())
+    False
+    >>> eo.is_grad_enabled()
+    True
+    """
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.mode = bool(mode)
+        self._before = current_mode()
+        _mode.set(self.change(self._before))
+
+    def change(self, mode: Mode) -> Mode:
+        return mode.replace(grad=self.mode and not mode.inference)
+
+    def __enter__(self) -> Any:
+        self._switch(self._before)
+        return self
+
+    def __call__(self, function: F) -> F:
+        _mode.set(self._before)  # as a decorator it concerns the function alone
+        return super().__call__(function)
+
+    def fresh(self) -> ModeSwitch:
+        return set_grad_enabled(self.mode)
+
+
+def is_grad_enabled() -> bool:
+    """Return whether operations are recorded now."""
+    return current_mode().grad
+
+
+def is_inference_mode_enabled() -> bool:
+    """Return whether `inference_mode` is on."""
+    return current_mode().inference
+
+
+class detect_anomaly(ModeSwitch):
+    """Find where a bad gradient comes from: at a cost, check every value of the backward pass.
+
+    Inside the block each node keeps the source line of its forward call and a checksum of what it
+    saved. A backward pass then raises NonFiniteGradientError at the first NaN or infinity, with the
+    operation, that line and the first bad index, and GraphStateError if shared memory was overwritten.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([0.0], requires_grad=True)
+    >>> with eo.detect_anomaly():
+    ...     try:
+    ...         eo.sqrt(x).backward()
+    ...     except eo.NonFiniteGradientError as error:
+    ...         print(error.operation)
+    sqrt
+    """
+
+    def change(self, mode: Mode) -> Mode:
+        return mode.replace(anomaly=True)
+
+
+def set_mode(mode: Mode) -> Token[Mode]:
+    """Set the current mode; `reset_mode` with the returned token undoes it."""
+    return _mode.set(mode)
+
+
+def reset_mode(token: Token[Mode]) -> None:
+    """Undo a `set_mode`."""
+    _mode.reset(token)

@@ -1,0 +1,263 @@
+"""Primitive: one operation's forward and its derivative rules.
+
+A rule is a pure function whose first argument is the cotangent (vjp) or tangent (jvp); its further
+arguments name what it reads, and that is all a node keeps:
+
+* the name of an input (``x``): that input's array; ``out``: the result;
+* ``x_shape`` or ``x_dtype``: only the shape or dtype of input ``x``;
+* the name of a static parameter (``axis``).
+
+So ``lambda g, out: g * out`` says by itself that exp saves its output and nothing else.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from everyo.core.device import common_backend
+from everyo.core.dispatch import apply
+from everyo.core.registry import get_primitive, register
+from everyo.core.tensor import Tensor
+from everyo.errors import UnsupportedOperationError
+
+Rule = Callable[..., Any]
+LINEAR, BILINEAR = ("linear",), ("bilinear",)  # jvp rules that are the operation itself
+OUT, ALL, STATIC = -1, -2, -3  # origins of residuals that are no single input
+
+
+class Plan:
+    """How one operation is recorded and pulled back when a given set of its inputs needs a gradient.
+
+    Attributes
+    ----------
+    primitive : Primitive
+        The operation.
+    save : callable or None
+        ``save(inputs, out)`` returns the tuple of residuals; None when the rules read none.
+    pull : callable
+        ``pull(g, saved, params)`` returns one cotangent for each needed input.
+    origins : tuple of int
+        Where each residual comes from: the position of an input, or `OUT`, `ALL` or `STATIC`.
+    needed : tuple of int
+        The positions of the inputs that need a gradient.
+    count : int
+        The number of inputs of the call.
+    """
+
+    __slots__ = ("count", "needed", "origins", "primitive", "pull", "save")
+
+    def __init__(
+        self,
+        primitive: Primitive,
+        save: Callable[[Sequence[Any], Any], tuple[Any, ...]] | None,
+        pull: Callable[[Any, tuple[Any, ...], dict[str, Any]], Sequence[Any]],
+        origins: tuple[int, ...],
+        needed: tuple[int, ...],
+        count: int,
+    ) -> None:
+        self.primitive, self.save, self.pull = primitive, save, pull
+        self.origins, self.needed, self.count = origins, needed, count
+
+
+class Primitive:
+    """An operation with its rules. Made by the families in `everyo.ops`, once for each name.
+
+    Parameters
+    ----------
+    forward : callable
+        ``forward(xp, *inputs, **params)`` on raw arrays of one backend whose namespace is `xp`. Its
+        signature names the inputs (positional) and the static parameters (keyword-only).
+    vjp : sequence of rules, or one rule, or None
+        One rule for each input, or one joint rule that also names ``needs`` (a tuple of bools) and
+        returns a cotangent for each input. None when the result has no derivative.
+    jvp : sequence of rules, or one rule, or None
+        The same for tangents: rules for single inputs are summed; a joint rule gets a tuple of
+        tangents, None for each input that is constant.
+    batch : callable or None
+        ``batch(inputs, axes, params)`` for `vmap`.
+    family : str
+        The family that supplied the rules.
+    broadcasts : bool
+        Inputs broadcast against each other; the engine sums the cotangents back.
+    samples : callable
+        Returns the sample inputs that the generic test suites run on.
+    missing : str
+        Why a rule is absent; a primitive without a rule and without a reason is refused.
+    """
+
+    __slots__ = (
+        "batch", "broadcasts", "defaults", "doc", "family", "forward", "input_names", "jvp", "kernels",
+        "missing", "name", "options", "param_names", "plans", "samples", "variadic", "vjp",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        *,
+        vjp: Sequence[Rule | None] | Rule | None,
+        jvp: Sequence[Rule | None] | Rule | None,
+        batch: Callable[..., Any] | None = None,
+        family: str = "primitive",
+        broadcasts: bool = False,
+        samples: Callable[[], Sequence[Any]] | None = None,
+        missing: str = "",
+        **options: Any,
+    ) -> None:
+        self.name = forward.__name__.lstrip("_")
+        self.forward, self.vjp, self.jvp, self.batch = forward, vjp, jvp, batch
+        self.family, self.broadcasts, self.missing = family, broadcasts, missing
+        self.samples, self.doc, self.options = samples, inspect.getdoc(forward) or "", options
+        parameters = list(inspect.signature(forward).parameters.values())[1:]
+        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        self.input_names = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+        keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+        self.param_names = tuple(p.name for p in keywords)
+        self.defaults = {p.name: p.default for p in keywords if p.default is not p.empty}
+        self.kernels: dict[type, Callable[..., Any]] = {}
+        self.plans: dict[Any, Plan] = {}
+        self._refuse_gaps()
+        register(self)
+
+    def _refuse_gaps(self) -> None:
+        """Raise unless every rule is there or its absence is explained."""
+        absent = [rule for rule in ("vjp", "jvp") if getattr(self, rule) is None]
+        if absent and not self.missing:
+            raise UnsupportedOperationError(
+                f"the primitive has no {' and no '.join(absent)} rule",
+                operation=self.name,
+                expected="a vjp and a jvp rule",
+                found="missing: " + ", ".join(absent),
+                remedy="write the rule or say why it is absent: missing='...'",
+            )
+
+    def __call__(self, *inputs: Any, **params: Any) -> Any:
+        """Apply to raw arrays (the result stays raw) or to tensors (recorded); rules use this form."""
+        if self.defaults:
+            params = {**self.defaults, **params}
+        for x in inputs:
+            if isinstance(x, Tensor):
+                return apply(self, inputs, params)
+        kernel = self.kernels.get(type(inputs[0])) or self.kernel_for(inputs)
+        return kernel(*inputs, **params)
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return (get_primitive, (self.name,))
+
+    def kernel_for(self, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Return the forward bound to the backend of `inputs`; DeviceError if they have several."""
+        backend = common_backend(inputs, self.name)
+        kernel = self._direct(backend.xp) or self.forward.__get__(backend.xp)  # the cheapest partial
+        for array in inputs:
+            if isinstance(array, backend.array_types):
+                self.kernels[type(array)] = kernel
+        return kernel
+
+    def _direct(self, xp: Any) -> Callable[..., Any] | None:
+        """Return the backend's own function if the kernel only hands its operands over to it."""
+        if self.family not in ("elementwise", "discrete"):
+            return None
+        operands = tuple(object() for _ in self.input_names)
+        try:
+            called, arguments = self.forward(_Spy(), *operands)
+        except Exception:  # it does more than that
+            return None
+        return getattr(xp, called) if arguments == operands else None
+
+    def plan(self, mask: int, count: int, needed: int | None = None) -> Plan:
+        """Return how to record a call whose `count` inputs need gradients where `mask` has a bit.
+
+        `needed` narrows the pullback to fewer inputs, on the residuals that `mask` saved.
+        """
+        key = mask if needed is None and not self.variadic else (mask, count, needed)
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = self.plans[key] = _compile_plan(self, mask, count, mask if needed is None else needed)
+        return plan
+
+
+class _Spy:
+    """A namespace whose functions return their own name and arguments."""
+
+    def __getattr__(self, name: str) -> Callable[..., tuple[str, tuple[Any, ...]]]:
+        return lambda *arguments: (name, arguments)
+
+
+def rule_arguments(rule: Rule) -> tuple[str, ...]:
+    """Return the names of what `rule` reads, without its cotangent or tangent."""
+    return tuple(inspect.signature(rule).parameters)[1:]
+
+
+def _compile_plan(primitive: Primitive, mask: int, count: int, needed: int) -> Plan:
+    """Write the two small functions of a plan as source, so that a call runs without loops or lookups."""
+    recorded = tuple(i for i in range(count) if mask >> i & 1)
+    wanted = tuple(i for i in range(count) if needed >> i & 1)
+    joint = callable(primitive.vjp)
+    rules = {0: primitive.vjp} if joint else {i: _rule_for(primitive, i) for i in recorded}
+    residuals: list[str] = []
+    for rule in rules.values():
+        for name in rule_arguments(rule):
+            if name != "needs" and name not in primitive.param_names and name not in residuals:
+                residuals.append(name)
+
+    def call(i: int) -> str:
+        arguments = ["g"]
+        for name in rule_arguments(rules[i]):
+            if name in residuals:
+                arguments.append(f"saved[{residuals.index(name)}]")
+            elif name == "needs":
+                arguments.append(repr(tuple(bool(needed >> k & 1) for k in range(count))))
+            else:
+                arguments.append(f"params[{name!r}]")
+        return f"rule{i}({', '.join(arguments)})"
+
+    if joint:
+        body = f"pick({call(0)}, {wanted})"
+    else:
+        body = f"({', '.join(call(i) for i in wanted)},)"
+    scope: dict[str, Any] = {f"rule{i}": rule for i, rule in rules.items()}
+    scope["pick"] = lambda cotangents, positions: [cotangents[i] for i in positions]
+    pull = eval(f"lambda g, saved, params: {body}", scope)  # our own text, built above from names
+    found = [_residual(primitive, name) for name in residuals]
+    save = eval(f"lambda inputs, out: ({', '.join(s for s, _ in found)},)") if residuals else None
+    return Plan(primitive, save, pull, tuple(origin for _, origin in found), wanted, count)
+
+
+def _rule_for(primitive: Primitive, i: int) -> Rule:
+    rules = primitive.vjp
+    rule = rules[i] if isinstance(rules, Sequence) and i < len(rules) else None
+    if rule is None:
+        name = primitive.input_names[min(i, len(primitive.input_names) - 1)]
+        raise UnsupportedOperationError(
+            f"there is no gradient with respect to {name!r}",
+            operation=primitive.name,
+            expected="a differentiable operation",
+            found=primitive.missing or "no rule",
+            remedy=f"detach it first: {name}.detach()",
+        )
+    return rule
+
+
+def _residual(primitive: Primitive, name: str) -> tuple[str, int]:
+    """Return the expression that finds a residual among ``inputs`` and ``out``, and its origin."""
+    if name == "out":
+        return "out", OUT
+    for suffix in ("", "_shape", "_dtype"):
+        base = name.removesuffix(suffix)
+        if base not in primitive.input_names or name != base + suffix:
+            continue
+        attribute = suffix.replace("_", ".")
+        if primitive.variadic:
+            return f"tuple([x{attribute} for x in inputs])", STATIC if suffix else ALL
+        position = primitive.input_names.index(base)
+        return f"inputs[{position}]{attribute}", STATIC if suffix else position
+    raise UnsupportedOperationError(
+        f"a rule reads {name!r}, which is neither an input nor a parameter",
+        operation=primitive.name,
+        expected=", ".join((*primitive.input_names, "out", *primitive.param_names)),
+        found=name,
+    )

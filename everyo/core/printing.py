@@ -1,0 +1,22 @@
+"""How a tensor shows itself: values, dtype, shape and grad state."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from everyo.core.tensor import Tensor
+
+
+def represent(tensor: Tensor) -> str:
+    """Return the repr: enough to see what it is, and never a claim that it can be evaluated."""
+    name = type(tensor).__name__
+    body = np.array2string(
+        np.asarray(tensor.backend.to_numpy(tensor.data)), separator=", ", prefix=name.lower() + "("
+    )
+    details = [f"dtype={tensor.dtype}", f"shape={tuple(tensor.shape)}"]
+    if tensor.device != "cpu":
+        details.append(f"device={tensor.device!r}")
+    node = tensor.grad_node
+    if node is not None:
+        details.append("requires_grad=True" if node.is_leaf else f"grad_node=<{node.name}>")
+    return f"{name.lower()}({body}, {', '.join(details)})"

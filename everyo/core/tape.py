@@ -1,0 +1,207 @@
+"""The tape: a Node for each recorded operation, linked to the nodes of its inputs.
+
+A node is always younger than its parents. It keeps only what its rule reads and never refers to the
+tensor it made, so a graph has no reference cycle and goes the moment the last tensor goes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from everyo.core.cotangents import Several
+from everyo.errors import GraphStateError
+
+if TYPE_CHECKING:
+    from everyo.core.primitive import Plan, Primitive
+    from everyo.core.tensor import Tensor
+
+next_age = itertools.count().__next__
+
+
+class _Freed:
+    """What a node holds in place of its residuals once a backward pass has released them."""
+
+    def __repr__(self) -> str:
+        return "<freed>"
+
+
+FREED: Any = _Freed()
+
+
+class Node:
+    """One recorded operation: whom its cotangents go to, and what its rule reads.
+
+    Attributes
+    ----------
+    plan : Plan
+        The operation, and how it is pulled back for the inputs that need a gradient.
+    parents : tuple of Node
+        The nodes of those inputs, in order.
+    saved : tuple
+        The residuals that `plan` names, raw.
+    params : dict
+        The static parameters of the call.
+    age : int
+        Grows with every node: a reverse sort by age is a reverse topological order.
+    restore : tuple or None
+        Shape and dtype of each needed input where broadcasting or promotion must be undone.
+    extras : Extras or None
+        Hooks, the tensor that retains its gradient, the source line: what few nodes have.
+    """
+
+    __slots__ = (
+        "__weakref__", "age", "extras", "params", "parents", "plan", "restore", "saved",
+    )  # fmt: skip
+
+    plan: Plan
+    parents: tuple[Node, ...]
+    saved: tuple[Any, ...]
+    params: dict[str, Any]
+    age: int
+    restore: tuple[tuple[tuple[int, ...], Any], ...] | None
+    extras: Extras | None
+
+    is_leaf = False
+
+    @property
+    def name(self) -> str:
+        """The operation's name."""
+        return self.plan.primitive.name
+
+    @property
+    def line(self) -> str | None:
+        """The source line of the forward call, recorded under `detect_anomaly`."""
+        return self.extras.line if self.extras else None
+
+    @property
+    def backward_fn(self) -> Callable[[Any], tuple[Any, ...]]:
+        """The pullback: takes the cotangent of the output, returns one for each of `parents`.
+
+        It works on raw arrays. For complex values cotangents are plain transposes, without conjugates.
+        """
+        from everyo.core.backward import pull_back
+
+        return lambda cotangent: tuple(pull_back(self, cotangent))
+
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_inputs, grad_outputs)`` after this node's rule has run.
+
+        A tuple that it returns replaces `grad_inputs`.
+        """
+        return RemovableHandle(self.ensure_extras().after, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(grad_outputs)`` before this node's rule runs; a tuple it returns replaces them."""
+        return RemovableHandle(self.ensure_extras().before, hook)
+
+    def ensure_extras(self) -> Extras:
+        """Return this node's extras, made when first asked for."""
+        if self.extras is None:
+            self.extras = Extras()
+        return self.extras
+
+    def require_saved(self) -> None:
+        """Raise GraphStateError if an earlier backward pass released the residuals."""
+        if self.saved is FREED:
+            raise GraphStateError(
+                "the graph was freed by an earlier backward pass",
+                operation=self.name,
+                expected="the values saved in the forward pass",
+                found="released values",
+                remedy="call the first backward() or grad() with retain_graph=True",
+            )
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}>"
+
+
+class LeafNode(Node):
+    """Where gradients of one leaf tensor arrive. It refers to the tensor weakly."""
+
+    __slots__ = ("dtype", "leaf", "shape")
+
+    is_leaf = True
+
+    def __init__(self, leaf: Tensor) -> None:
+        self.leaf = weakref.ref(leaf)
+        self.shape, self.dtype = tuple(leaf.shape), leaf.dtype
+        self.parents, self.saved, self.params = (), (), {}
+        self.age, self.restore, self.extras = next_age(), None, None
+
+    @property
+    def name(self) -> str:
+        """The name shown for a leaf: where gradients accumulate."""
+        return "accumulate_grad"
+
+    @property
+    def backward_fn(self) -> Callable[[Any], tuple[Any, ...]]:
+        """A leaf passes nothing on."""
+        return lambda cotangent: ()
+
+
+class OutputNode(Node):
+    """One result of an operation that has several: passes its cotangent on as a part of theirs."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, node: Node, index: int) -> None:
+        self.index = index
+        self.plan = _PASS_ON
+        self.parents, self.saved, self.params = (node,), (index,), {}
+        self.age, self.restore, self.extras = next_age(), None, None
+
+    @property
+    def name(self) -> str:
+        """The operation's name and which result this is."""
+        return f"{self.parents[0].name}[{self.index}]"
+
+
+class Extras:
+    """What few nodes carry: hooks, the tensor that retains its gradient, the forward's source line."""
+
+    __slots__ = ("after", "before", "checksums", "line", "on_gradient", "retained")
+
+    def __init__(self) -> None:
+        self.on_gradient: dict[int, Callable[[Any], Any]] = {}
+        self.before: dict[int, Callable[..., Any]] = {}
+        self.after: dict[int, Callable[..., Any]] = {}
+        self.retained: weakref.ref[Tensor] | None = None
+        self.line: str | None = None
+        self.checksums: Sequence[int] | None = None
+
+
+class _PassOn:
+    """The plan of an `OutputNode`."""
+
+    save, origins, needed, count = None, (-3,), (0,), 1  # its residual, the position, is static
+    primitive = type("output", (), {"family": "linear", "name": "output"})
+
+    @staticmethod
+    def pull(g: Any, saved: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any]:
+        return (Several({saved[0]: g}),)
+
+
+_PASS_ON: Any = _PassOn
+
+
+class RemovableHandle:
+    """Returned by the ``register_*`` methods: `remove` takes the hook away again; also a context manager."""
+
+    _keys = itertools.count()
+
+    def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        self._hooks, self._key = hooks, next(self._keys)
+        hooks[self._key] = hook
+
+    def remove(self) -> None:
+        """Take the hook away; a second call does nothing."""
+        self._hooks.pop(self._key, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()

@@ -1,0 +1,518 @@
+"""Tensor: an array, what was recorded about it, and its gradient.
+
+Operators and array methods are attached in `everyo.ops.methods`, beside the operations they call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from everyo.core import device as devices
+from everyo.core.dtypes import require_differentiable
+from everyo.core.modes import current_mode
+from everyo.core.tape import LeafNode, Node, RemovableHandle
+from everyo.errors import DTypeError, GraphStateError, ShapeError, describe
+
+
+class Tensor:
+    """An n-dimensional array that can require a gradient.
+
+    Made by `everyo.tensor`, `everyo.asarray` and the other creation functions, not by calling the class.
+
+    Attributes
+    ----------
+    data : array
+        The raw array of the tensor's backend. Treat it as read-only.
+    grad_node : Node or None
+        What was recorded about this tensor: its operation, or for a leaf the node where its gradient
+        arrives. None when it does not require grad.
+    grad : Tensor or None
+        The gradient accumulated so far, of this tensor's shape and dtype.
+    """
+
+    __slots__ = ("__weakref__", "data", "grad", "grad_node")
+
+    data: Any
+    grad: Tensor | None
+    grad_node: Node | None
+
+    level = 0  # the transformation this tensor belongs to; 0 is the eager tape
+    __array_ufunc__ = None  # NumPy's operators hand over to ours
+    __hash__ = object.__hash__
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
+        def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+        def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __floordiv__(self, other: Any) -> Tensor: ...
+        def __rfloordiv__(self, other: Any) -> Tensor: ...
+        def __mod__(self, other: Any) -> Tensor: ...
+        def __rmod__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __rmatmul__(self, other: Any) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __xor__(self, other: Any) -> Tensor: ...
+        def __lshift__(self, other: Any) -> Tensor: ...
+        def __rshift__(self, other: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __pos__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def __getitem__(self, index: Any) -> Tensor: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+
+    # ---- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The lengths of the axes."""
+        return self.data.shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the elements."""
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes an element."""
+        return self.dtype.itemsize  # type: ignore[no-any-return]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.itemsize
+
+    @property
+    def device(self) -> str:
+        """The device that holds the data."""
+        return self.backend.device_of(self.data)
+
+    @property
+    def backend(self) -> devices.Backend:
+        """The backend that computes on the data."""
+        backend = devices.backend_of(self.data)
+        assert backend is not None
+        return backend
+
+    # ---- the graph
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operations on this tensor are recorded."""
+        return self.grad_node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation made this tensor."""
+        return self.grad_node is None or self.grad_node.is_leaf
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether a backward pass leaves its gradient in `grad` although this is no leaf."""
+        node = self.grad_node
+        return node is not None and not node.is_leaf and node.extras is not None and (
+            node.extras.retained is not None and node.extras.retained() is self
+        )
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Start (or stop) recording operations on this leaf; return the tensor itself.
+
+        Raises
+        ------
+        DTypeError
+            If the tensor is neither floating-point nor complex.
+        GraphStateError
+            If an operation made the tensor and `requires_grad` is False, or in `inference_mode`.
+
+        Examples
+        --------
+        >>> import everyo as eo
+        >>> x = eo.ones(2).requires_grad_()
+        >>> x.requires_grad
+        True
+        """
+        if not requires_grad:
+            if not self.is_leaf:
+                raise GraphStateError(
+                    "only a leaf can stop requiring grad",
+                    operation="requires_grad_",
+                    expected="a tensor that no recorded operation made",
+                    found=f"the result of {self.grad_node.name}" if self.grad_node else "",
+                    remedy="use x.detach(), which returns a tensor without the graph",
+                )
+            self.grad_node = None
+        elif self.grad_node is None:
+            require_differentiable(self.dtype, "requires_grad_")
+            if current_mode().inference:
+                raise GraphStateError(
+                    "inside inference_mode no tensor can require grad",
+                    operation="requires_grad_",
+                    expected="recording that can be switched on",
+                    found="inference_mode",
+                    remedy="use no_grad() instead, or leave the block first",
+                )
+            self.grad_node = LeafNode(self)
+        return self
+
+    def retain_grad(self) -> Tensor:
+        """Keep this tensor's gradient in `grad` although it is no leaf; return the tensor itself.
+
+        Raises
+        ------
+        GraphStateError
+            If the tensor does not require grad.
+
+        Examples
+        --------
+        >>> import everyo as eo
+        >>> x = eo.tensor([2.0], requires_grad=True)
+        >>> hidden = (x * 3).retain_grad()
+        >>> (hidden * 2).backward()
+        >>> print(hidden.grad)
+        [2.]
+        """
+        import weakref
+
+        node = self._require_node("retain_grad")
+        if not node.is_leaf:
+            node.ensure_extras().retained = weakref.ref(self)
+        return self
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
+        """Call ``hook(gradient)`` when the gradient of this tensor is complete.
+
+        A tensor that the hook returns takes the gradient's place.
+
+        Returns
+        -------
+        RemovableHandle
+            Its ``remove()`` takes the hook away.
+
+        Raises
+        ------
+        GraphStateError
+            If the tensor does not require grad.
+
+        Examples
+        --------
+        >>> import everyo as eo
+        >>> x = eo.tensor([2.0], requires_grad=True)
+        >>> handle = x.register_hook(lambda gradient: gradient * 10)
+        >>> (x * x).backward()
+        >>> print(x.grad)
+        [40.]
+        """
+        return RemovableHandle(self._require_node("register_hook").ensure_extras().on_gradient, hook)
+
+    def _require_node(self, operation: str) -> Node:
+        if self.grad_node is None:
+            raise GraphStateError(
+                "the tensor does not require grad",
+                operation=operation,
+                inputs=describe(self),
+                expected="a leaf with requires_grad=True, or a result computed from one",
+                found="a tensor without a graph",
+                remedy="create it with requires_grad=True, and compute outside no_grad()",
+            )
+        return self.grad_node
+
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Accumulate the gradient of this tensor into the leaves it was computed from.
+
+        Parameters
+        ----------
+        gradient : tensor or array, optional
+            The gradient of the final result with respect to this tensor, of its shape. May be left
+            out when the tensor has one element; it is then one.
+        retain_graph : bool, optional
+            Keep what was saved, so that another backward pass can follow. Default: `create_graph`.
+        create_graph : bool, default False
+            Record the backward pass itself, for derivatives of higher order.
+        inputs : tensor or sequence of tensors, optional
+            Accumulate only into these.
+
+        Raises
+        ------
+        GraphStateError
+            If there is no graph, or an earlier backward pass freed it.
+        ShapeError
+            If the tensor has several elements and no gradient is given, or its shape does not fit.
+        DTypeError
+            If the gradient's dtype does not fit.
+
+        Examples
+        --------
+        >>> import everyo as eo
+        >>> x = eo.tensor([2.0], requires_grad=True)
+        >>> (x * x).backward()
+        >>> print(x.grad)
+        [4.]
+        """
+        from everyo.core.backward import backward
+
+        backward(self, gradient, retain_graph=retain_graph, create_graph=create_graph, inputs=inputs)
+
+    def zero_grad(self) -> None:
+        """Forget the accumulated gradient."""
+        self.grad = None
+
+    def detach(self) -> Tensor:
+        """Return a tensor of the same value that is not part of the graph.
+
+        Examples
+        --------
+        >>> import everyo as eo
+        >>> eo.ones(2, requires_grad=True).detach().requires_grad
+        False
+        """
+        from everyo.core.dispatch import wrap
+
+        return wrap(self.data)
+
+    def assign(self, value: Tensor) -> None:
+        """Make this object take the value (and the graph) of `value`: the meaning of in-place statements.
+
+        Raises
+        ------
+        GraphStateError
+            If this is a leaf that requires grad and recording is on.
+        """
+        if self.grad_node is not None and self.grad_node.is_leaf:
+            if current_mode().grad:
+                raise GraphStateError(
+                    "a leaf that requires grad cannot be changed in place while operations are recorded",
+                    operation="in-place assignment",
+                    inputs=describe(self),
+                    expected="recording switched off, or a tensor that is no leaf",
+                    found="a leaf with requires_grad=True",
+                    remedy="use `with eo.no_grad():` for an update, or write x = x + v instead of x += v",
+                )
+            self.data = value.data  # an update of a parameter: it stays the same leaf
+            return
+        self.data, self.grad_node = value.data, value.grad_node
+
+    # ---- leaving the tensor world
+
+    def numpy(self) -> Any:
+        """Return the data as a read-only NumPy array that shares memory where possible.
+
+        Raises
+        ------
+        GraphStateError
+            If the tensor requires grad.
+
+        Examples
+        --------
+        >>> import everyo as eo
+        >>> eo.ones(2).numpy()
+        array([1., 1.], dtype=float32)
+        """
+        self._refuse_grad("numpy")
+        view = self.backend.to_numpy(self.data).view()
+        view.flags.writeable = False
+        return view
+
+    def _refuse_grad(self, operation: str) -> None:
+        if self.grad_node is not None:
+            raise GraphStateError(
+                "the tensor requires grad, and a NumPy array would lose its graph",
+                operation=operation,
+                inputs=describe(self),
+                expected="a tensor that does not require grad",
+                found="requires_grad=True",
+                remedy="detach it first: x.detach().numpy()",
+            )
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def item(self) -> bool | int | float | complex:
+        """Return the one element as a Python number.
+
+        Raises
+        ------
+        ShapeError
+            If the tensor does not have exactly one element.
+
+        Examples
+        --------
+        >>> import everyo as eo
+        >>> eo.tensor([2.5]).item()
+        2.5
+        """
+        if self.size != 1:
+            raise ShapeError(
+                "only a tensor with one element is a Python number",
+                operation="item",
+                inputs=describe(self),
+                expected="one element",
+                found=f"{self.size} elements",
+                remedy="index or reduce it first, or use tolist()",
+            )
+        return self.backend.to_numpy(self.data).item()  # type: ignore[no-any-return]
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists of Python numbers (a number for a 0-d tensor).
+
+        Examples
+        --------
+        >>> import everyo as eo
+        >>> eo.tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
+        return self.backend.to_numpy(self.data).tolist()
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ShapeError(
+                "the truth value of a tensor with several elements is ambiguous",
+                operation="bool",
+                inputs=describe(self),
+                expected="one element",
+                found=f"{self.size} elements",
+                remedy="use eo.any(x) or eo.all(x)",
+            )
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())  # type: ignore[arg-type]
+
+    def __int__(self) -> int:
+        return int(self.item())  # type: ignore[arg-type]
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu" or self.ndim:
+            raise DTypeError(
+                "only a 0-d integer tensor can be an index",
+                operation="index",
+                inputs=describe(self),
+                expected="an integer dtype and shape ()",
+                found=f"{self.dtype} {self.shape}",
+                remedy="convert it: int(x)",
+            )
+        return int(self.item())  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise DTypeError(
+                "a 0-d tensor has no length", operation="len", expected="at least one axis", found="shape ()"
+            )
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            raise DTypeError(
+                "a 0-d tensor cannot be iterated over",
+                operation="iter",
+                expected="at least one axis",
+                found="shape ()",
+                remedy="use x.item() for its value",
+            )
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __repr__(self) -> str:
+        from everyo.core.printing import represent
+
+        return represent(self)
+
+    def __str__(self) -> str:
+        return str(self.backend.to_numpy(self.data))
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    # ---- copies
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if not self.is_leaf:
+            raise GraphStateError(
+                "only a leaf can be copied deeply",
+                operation="deepcopy",
+                inputs=describe(self),
+                expected="a tensor that no recorded operation made",
+                found=f"the result of {self.grad_node.name}" if self.grad_node else "",
+                remedy="copy x.detach(), or use x.clone(), which stays in the graph",
+            )
+        copied = self._rebuild(self.data.copy())
+        memo[id(self)] = copied
+        if self.grad is not None:
+            copied.grad = self.grad.detach()._rebuild(self.grad.data.copy())
+        return copied
+
+    def _rebuild(self, array: Any) -> Any:
+        """Return a leaf of this class and grad state around `array`."""
+        copied = object.__new__(type(self))
+        copied.data, copied.grad, copied.grad_node = array, None, None
+        return copied.requires_grad_() if self.requires_grad else copied
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not self.is_leaf:
+            raise GraphStateError(
+                "only a leaf can be pickled: a graph does not travel",
+                operation="pickle",
+                inputs=describe(self),
+                expected="a tensor that no recorded operation made",
+                found=f"the result of {self.grad_node.name}" if self.grad_node else "",
+                remedy="pickle x.detach()",
+            )
+        return (
+            _unpickle,
+            (type(self), self.backend.to_numpy(self.data), self.device, self.requires_grad, self.grad),
+        )
+
+
+def _unpickle(kind: type[Tensor], array: Any, device: str, requires_grad: bool, grad: Tensor | None) -> Tensor:
+    backend, place = devices.backend_for(device)
+    tensor = object.__new__(kind)
+    tensor.data, tensor.grad, tensor.grad_node = backend.asarray(array, None, place), grad, None
+    return tensor.requires_grad_() if requires_grad else tensor

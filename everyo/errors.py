@@ -1,0 +1,134 @@
+"""The errors EveryO raises: every message says what failed, on what, and what to do.
+
+Each class also derives from the built-in exception that fits, so ``except ValueError`` keeps working.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import FrameType
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class EveryOError(Exception):
+    """Base of all errors that EveryO raises.
+
+    Parameters
+    ----------
+    message : str
+        What went wrong, in one sentence.
+    operation : str, optional
+        The operation that failed; it opens the message.
+    inputs : str, optional
+        Dtypes and shapes of the operands, as `describe` writes them.
+    expected, found, remedy : str, optional
+        What the operation needed, what it was given and how to mend it.
+    line : str, optional
+        The user's source line; found from the call stack when not given.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        operation: str | None = None,
+        inputs: str | None = None,
+        expected: str | None = None,
+        found: str | None = None,
+        remedy: str | None = None,
+        line: str | None = None,
+    ) -> None:
+        self.operation = operation
+        self.expected = expected
+        self.found = found
+        self.remedy = remedy
+        self.line = user_line() if line is None else line
+        text = f"{operation}: {message}" if operation else message
+        rows = (
+            ("inputs", inputs),
+            ("expected", expected),
+            ("found", found),
+            ("remedy", remedy),
+            ("at", self.line),
+        )
+        for label, value in rows:
+            if value:
+                text += f"\n  {label + ':':<10}{value}"
+        super().__init__(text)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.args[0], self.__dict__))
+
+
+def _rebuild(kind: type[EveryOError], text: str, state: dict[str, object]) -> EveryOError:
+    error = kind.__new__(kind, text)
+    error.args = (text,)
+    error.__dict__.update(state)
+    return error
+
+
+class ShapeError(EveryOError, ValueError):
+    """Shapes that do not fit each other or the operation."""
+
+
+class DTypeError(EveryOError, TypeError):
+    """A dtype that the operation cannot take."""
+
+
+class IndexingError(EveryOError, IndexError):
+    """An index outside the axis, or of a kind that cannot index."""
+
+
+class DeviceError(EveryOError, RuntimeError):
+    """A device that is unknown or unavailable, or operands on different devices."""
+
+
+class UnsupportedOperationError(EveryOError, NotImplementedError):
+    """An operation, or one of its derivative rules, that does not exist."""
+
+
+class GraphStateError(EveryOError, RuntimeError):
+    """A graph that was freed, was never recorded, or forbids the change asked for."""
+
+
+class NonFiniteGradientError(EveryOError, ArithmeticError):
+    """A NaN or an infinity in a backward pass, raised under ``detect_anomaly()``."""
+
+
+class CompileError(EveryOError, RuntimeError):
+    """A function that the compiler cannot translate."""
+
+
+class SerializationError(EveryOError, ValueError):
+    """A file or an object that cannot be stored or restored."""
+
+
+def user_line() -> str:
+    """Return ``file:line in function: source`` of the innermost frame outside this package."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    code, number = frame.f_code, frame.f_lineno
+    source = linecache.getline(code.co_filename, number, frame.f_globals).strip()
+    place = f"{code.co_filename}:{number} in {code.co_name}"
+    return f"{place}: {source}" if source else place
+
+
+def describe(*values: object) -> str:
+    """Return dtype and shape of each value, as error messages show them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> describe(np.zeros((2, 3)), 1.5)
+    'float64 (2, 3), float'
+    """
+    return ", ".join(
+        f"{v.dtype} {tuple(v.shape)}" if hasattr(v, "shape") and hasattr(v, "dtype") else type(v).__name__
+        for v in values
+    )

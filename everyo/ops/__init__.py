@@ -1,0 +1,1 @@
+"""The calculus: every operation, with its rules beside it. One file a family."""

@@ -1,0 +1,148 @@
+"""Families: they supply the derivative rules that the algebra of an operation implies.
+
+=============  =====================================  ==========================================
+family         an operation gives                     and gets
+=============  =====================================  ==========================================
+elementwise    one partial for each input             vjp and jvp, broadcasting and repair
+linear         its transpose                          jvp (itself)
+bilinear       a transpose for each input             jvp (the product rule)
+discrete       nothing                                results that carry no gradient
+primitive      vjp and jvp                            nothing
+=============  =====================================  ==========================================
+
+A partial ``lambda g, x: g * f'(x)`` is linear in `g` and serves both directions, because inside the
+engine complex cotangents are plain transposes.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from everyo.core.dispatch import apply, binary, unary
+from everyo.core.primitive import BILINEAR, LINEAR, Primitive, Rule
+from everyo.core.samples import Sample, sample
+from everyo.core.tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+Samples = Callable[[], Sequence[Sample]]
+
+
+def elementwise(
+    *partials: Rule | None, domain: Any = (-2.0, 2.0), samples: Samples | None = None, missing: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]:
+    """Declare an elementwise operation: the decorated kernel becomes the public function.
+
+    Parameters
+    ----------
+    *partials : rule or None
+        For each input ``partial(g, ...)``: `g` times the derivative with respect to it. None for an
+        input without derivative (a condition).
+    domain : tuple of float, or a tuple of such for each input
+        Where the operation is smooth; sample values are drawn from it.
+    samples : callable, optional
+        Samples in place of the family's own.
+    missing : str
+        Why a partial is None.
+
+    Returns
+    -------
+    callable
+        A decorator for ``kernel(xp, *inputs)``. The public function has the kernel's docstring and its
+        signature without `xp`; its ``primitive`` attribute is the `Primitive`.
+    """
+
+    def declare(kernel: Callable[..., Any]) -> Callable[..., Tensor]:
+        count = len(partials)
+        primitive = Primitive(
+            kernel,
+            vjp=partials,
+            jvp=partials,
+            family="elementwise",
+            broadcasts=count > 1,
+            samples=samples or functools.partial(_elementwise_samples, count),
+            missing=missing,
+            domain=domain if isinstance(domain[0], tuple) else (domain,) * count,
+        )
+        return public(primitive)
+
+    return declare
+
+
+def _elementwise_samples(count: int) -> list[Sample]:
+    if count == 1:
+        return [sample(shape) for shape in ((), (3,), (2, 3), (0,), (2, 1, 2))]
+    shapes = [((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)), ((0, 2), (2,)), ((4, 1, 2), (3, 1))]
+    return [sample(*(pair[i % 2] for i in range(count))) for pair in shapes]
+
+
+def discrete(kernel: Callable[..., Any]) -> Callable[..., Tensor]:
+    """Declare an elementwise operation whose result (booleans, integers) carries no gradient."""
+    count = len(inspect.signature(kernel).parameters) - 1
+    primitive = Primitive(
+        kernel,
+        vjp=None,
+        jvp=None,
+        family="discrete",
+        broadcasts=count > 1,
+        samples=functools.partial(_elementwise_samples, count),
+        missing="its result is discrete",
+    )
+    return public(primitive)
+
+
+def public(primitive: Primitive) -> Callable[..., Tensor]:
+    """Return the public function of a primitive whose call needs no preparation."""
+    kernel = primitive.forward
+
+    count = len(primitive.input_names)
+    if count == 1:
+
+        def function(x: Any, /) -> Any:
+            return unary(primitive, x)
+
+    elif count == 2:
+
+        def function(x1: Any, x2: Any, /) -> Any:  # type: ignore[misc]
+            return binary(primitive, x1, x2)
+
+    else:
+
+        def function(*inputs: Any) -> Any:  # type: ignore[misc]
+            if len(inputs) != count:
+                signature.bind(*inputs)  # raises the TypeError that Python users know
+            return apply(primitive, inputs)
+
+    functools.update_wrapper(function, kernel)
+    parameters = list(inspect.signature(kernel).parameters.values())[1:]
+    signature = inspect.Signature([p.replace(kind=p.POSITIONAL_ONLY) for p in parameters])
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    function.primitive = primitive  # type: ignore[attr-defined]
+    return function
+
+
+def linear(vjp: Rule | Sequence[Rule], *, samples: Samples, **options: Any) -> Callable[[Callable[..., Any]], Primitive]:
+    """Declare an operation that is linear in all its array inputs together; `vjp` is its transpose."""
+    return functools.partial(_declare, vjp=vjp, jvp=LINEAR, family="linear", samples=samples, **options)
+
+
+def bilinear(*vjps: Rule, samples: Samples, **options: Any) -> Callable[[Callable[..., Any]], Primitive]:
+    """Declare an operation that is linear in each input; one transpose for each."""
+    return functools.partial(_declare, vjp=vjps, jvp=BILINEAR, family="bilinear", samples=samples, **options)
+
+
+def primitive(
+    vjp: Rule | Sequence[Rule | None] | None,
+    jvp: Rule | Sequence[Rule | None] | None,
+    *,
+    samples: Samples,
+    **options: Any,
+) -> Callable[[Callable[..., Any]], Primitive]:
+    """Declare an operation with its own pair of rules."""
+    return functools.partial(_declare, vjp=vjp, jvp=jvp, samples=samples, **options)
+
+
+def _declare(kernel: Callable[..., Any], **rules: Any) -> Primitive:
+    return Primitive(kernel, **rules)

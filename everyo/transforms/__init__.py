@@ -1,0 +1,3 @@
+"""Transformations of functions."""
+
+from everyo.transforms.forward import jvp as jvp

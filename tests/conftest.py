@@ -1,0 +1,16 @@
+"""Settings for the whole suite."""
+
+import os
+
+# pytest-xdist already runs one process per core: BLAS threads on top would only compete with them.
+# NumPy reads these when it is first imported, so they come before any other import.
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+from hypothesis import settings  # noqa: E402
+
+# The same examples in every run, so that a red suite means a changed tree. To search for new ones:
+# pytest --hypothesis-profile=explore
+settings.register_profile("everyo", derandomize=True, deadline=None)
+settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
+settings.load_profile("everyo")
