@@ -1,4 +1,4 @@
-"""The backward pass: walk the graph from its youngest node to its oldest, passing cotangents on.
+"""The backward pass: seed the outputs, walk the graph, hand the gradients over.
 
 Inside the walk values are raw arrays (or tensors under ``create_graph``), and complex cotangents are
 plain transposes: for ``y = f(z)`` a rule returns ``g * f'(z)``. The gradient that users see and give,
@@ -8,38 +8,19 @@ plain transposes: for ``y = f(z)`` a rule returns ``g * f'(z)``. The gradient th
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from everyo.core import anomaly
-from everyo.core.cotangents import Partial, add
+from everyo.core.cotangents import Partial
 from everyo.core.device import backend_of
-from everyo.core.dispatch import array_from, settle, wrap, wrap_output
-from everyo.core.modes import current_mode, reset_mode, set_mode
-from everyo.core.primitive import ALL, OUT, STATIC, Plan
+from everyo.core.dispatch import array_from, settle, wrap
 from everyo.core.registry import op
-from everyo.core.tape import FREED, Extras, LeafNode, Node
+from everyo.core.tape import LeafNode, Node
 from everyo.core.tensor import Tensor
+from everyo.core.walk import Walk
 from everyo.errors import DTypeError, GraphStateError, ShapeError, describe
 
 _accumulating = threading.Lock()
-
-
-def topological_order(roots: Iterable[Node]) -> list[Node]:
-    """Return all nodes that `roots` were computed from, oldest first: parents before their children."""
-    pending = list(roots)
-    seen = set(pending)
-    for node in pending:
-        for parent in node.parents:
-            if parent not in seen:
-                seen.add(parent)
-                pending.append(parent)
-    pending.sort(key=_age)
-    return pending
-
-
-def _age(node: Node) -> int:
-    return node.age
 
 
 def backward(
@@ -57,10 +38,7 @@ def backward(
     """
     roots = _as_tuple(outputs)
     chosen = None if inputs is None else _as_tuple(inputs)
-    if chosen is not None:
-        for x in chosen:
-            x._require_node("backward")
-    targets = None if chosen is None else {x.grad_node for x in chosen}
+    targets = None if chosen is None else {x._require_node("backward") for x in chosen}
     arrived = run(roots, _as_seeds(gradients, roots), targets, retain_graph, create_graph)
     receivers: list[tuple[Tensor, Any]] = []
     for node, cotangent in arrived.items():
@@ -136,15 +114,11 @@ def grad(
     [27.] [18.]
     """
     roots, chosen = _as_tuple(outputs), _as_tuple(inputs)
-    for x in chosen:
-        x._require_node("grad")
-    arrived = run(
-        roots, _as_seeds(grad_outputs, roots), {x.grad_node for x in chosen}, retain_graph, create_graph
-    )
+    nodes = [x._require_node("grad") for x in chosen]
+    arrived = run(roots, _as_seeds(grad_outputs, roots), set(nodes), retain_graph, create_graph)
     results: list[Tensor | None] = []
-    for i, x in enumerate(chosen):
-        assert x.grad_node is not None
-        cotangent = arrived.get(x.grad_node)
+    for i, (x, node) in enumerate(zip(chosen, nodes, strict=True)):
+        cotangent = arrived.get(node)
         if cotangent is None and not allow_unused:
             raise GraphStateError(
                 f"input {i} was not used to compute the outputs",
@@ -161,173 +135,16 @@ def grad(
 def run(
     roots: Sequence[Tensor],
     gradients: Sequence[Any],
-    targets: set[Node | None] | None,
+    targets: set[Node] | None,
     retain_graph: bool | None,
     create_graph: bool,
 ) -> dict[Node, Any]:
-    """Walk back from `roots`; return the cotangents that arrived.
-
-    `targets` narrows the walk to the paths that reach those nodes; without it cotangents are
-    returned for every leaf and every node that retains its gradient.
-    """
+    """Seed `roots` and walk back; return the cotangents that arrived at the targets, or at the leaves."""
     retain = create_graph if retain_graph is None else retain_graph
-    pending: dict[Node, Any] = {}
+    walk = Walk(targets, retain, create_graph)
     for i, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
-        node = root._require_node("backward")
-        seed = enter(root, gradient, i, create_graph)
-        pending[node] = pending[node] + seed if node in pending else seed
-    order = topological_order(pending)
-    useful = None if targets is None else _leading_to(order, targets)
-    token = set_mode(current_mode().replace(grad=create_graph))
-    try:
-        with roots[0].backend.quiet() as watch:
-            return _walk(order, pending, targets, useful, retain, create_graph, watch)
-    finally:
-        reset_mode(token)
-
-
-def _leading_to(order: list[Node], targets: set[Node | None]) -> set[Node | None]:
-    """Return `targets` and every node of `order` with a path to one of them."""
-    useful = set(targets)
-    for node in order:
-        if not useful.isdisjoint(node.parents):
-            useful.add(node)
-    return useful
-
-
-def _walk(
-    order: list[Node],
-    pending: dict[Node, Any],
-    targets: set[Node | None] | None,
-    useful: set[Node | None] | None,
-    retain: bool,
-    create_graph: bool,
-    watch: Any,
-) -> dict[Node, Any]:
-    arrived: dict[Node, Any] = {}
-    checking = current_mode().anomaly
-    cotangents: Any
-    while order:
-        node = order.pop()
-        if node not in pending:
-            node.saved = node.saved if retain else FREED
-            continue
-        g = pending.pop(node)
-        if isinstance(g, Partial):
-            g = g.settle()
-        extras = node.extras
-        if extras is not None and extras.on_gradient:
-            g = run_gradient_hooks(extras, g, create_graph)
-        parents = node.parents
-        if not parents:
-            arrived[node] = g
-            continue
-        plan, restore, saved = node.plan, node.restore, node.saved
-        if useful is not None and targets is not None:
-            if node in targets:
-                arrived[node] = g
-            if useful.isdisjoint(parents):
-                continue
-            if not useful.issuperset(parents):
-                parents, plan, restore = _narrowed(node, useful)
-        elif extras is not None and extras.retained is not None:
-            arrived[node] = g
-        if saved is FREED:
-            node.require_saved()
-        if create_graph:
-            saved = residual_tensors(node)
-        if extras is not None:
-            if extras.checksums is not None:
-                anomaly.check_unchanged(node)
-            if extras.before:
-                (g,) = run_node_hooks(extras.before, create_graph, (g,))
-        cotangents = plan.pull(g, saved, node.params)
-        if watch.tripped:
-            watch.tripped = False
-            if plan.primitive.family == "elementwise":
-                cotangents = repair(cotangents, g, saved)
-        if restore is not None:
-            cotangents = _restore(cotangents, restore)
-        if extras is not None and extras.after:
-            cotangents = run_node_hooks(extras.after, create_graph, tuple(cotangents), (g,))
-        if checking:
-            anomaly.check_finite(node, cotangents)
-        position = 0
-        for parent in parents:
-            cotangent = cotangents[position]
-            position += 1
-            if parent in pending:
-                if cotangent is not None:
-                    pending[parent] = add(pending[parent], cotangent)
-            elif cotangent is not None:
-                pending[parent] = cotangent
-        g = saved = cotangents = cotangent = None  # let go before the next rule allocates
-        if not retain:
-            node.saved = FREED
-    return arrived
-
-
-def _narrowed(node: Node, useful: set[Node | None]) -> tuple[tuple[Node, ...], Plan, Any]:
-    """Return the useful parents of `node` and the plan and restorations for them alone."""
-    keep = [k for k, parent in enumerate(node.parents) if parent in useful]
-    plan = node.plan
-    recorded = sum(1 << i for i in plan.needed)
-    narrowed = plan.primitive.plan(recorded, plan.count, sum(1 << plan.needed[k] for k in keep))
-    restore = None if node.restore is None else tuple(node.restore[k] for k in keep)
-    return tuple(node.parents[k] for k in keep), narrowed, restore
-
-
-def _restore(cotangents: Sequence[Any], restore: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
-    """Undo broadcasting and promotion: the one place where cotangents are summed back."""
-    return [
-        c if c is None or (c.shape == shape and c.dtype == dtype) else op.sum_to(c, shape=shape, dtype=dtype)
-        for c, (shape, dtype) in zip(cotangents, restore, strict=True)
-    ]
-
-
-def repair(cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> list[Any]:
-    """Set the cotangent to 0 where the incoming one is 0: an infinite slope times nothing is nothing.
-
-    A residual that is itself NaN keeps its NaN. Called only when an elementwise rule made a NaN.
-    """
-    dead = op.equal(g, 0)
-    for residual in saved:
-        if getattr(residual, "dtype", None) is not None:
-            dead = op.logical_and(dead, op.logical_not(op.isnan(residual)))
-    return [None if c is None else op.where(dead, op.zeros_like(c), c) for c in cotangents]
-
-
-def pull_back(node: Node, cotangent: Any) -> Sequence[Any]:
-    """Return the raw cotangents of the parents of `node` for a raw cotangent of its output."""
-    node.require_saved()
-    cotangents = node.plan.pull(cotangent, node.saved, node.params)
-    return cotangents if node.restore is None else _restore(cotangents, node.restore)
-
-
-def residual_tensors(node: Node) -> tuple[Any, ...]:
-    """Return what `node` saved as tensors that are linked to the graph again."""
-    parent_of = dict(zip(node.plan.needed, node.parents, strict=True))
-    linked: list[Any] = []
-    for value, origin in zip(node.saved, node.plan.origins, strict=True):
-        if origin == OUT:
-            linked.append(_relink(value, node))
-        elif origin == ALL:
-            linked.append(tuple(_relink(v, parent_of.get(i)) for i, v in enumerate(value)))
-        elif origin == STATIC:
-            linked.append(value)
-        else:
-            linked.append(_relink(value, parent_of.get(origin)))
-    return tuple(linked)
-
-
-def _relink(value: Any, node: Node | None) -> Any:
-    if isinstance(value, tuple):
-        return tuple(wrap_output(v, node, i) for i, v in enumerate(value))
-    if backend_of(value) is None:
-        return value
-    tensor = wrap(value)
-    tensor.grad_node = node
-    return tensor
+        walk.seed(root._require_node("backward"), enter(root, gradient, i, create_graph))
+    return walk.run(roots[0].backend)
 
 
 def enter(root: Tensor, gradient: Any, position: int, create_graph: bool) -> Any:
@@ -402,52 +219,8 @@ def leave(cotangent: Any, receiver: Tensor) -> Tensor:
     return wrap(receiver.backend.xp.materialize(cotangent))
 
 
-def run_gradient_hooks(extras: Extras, g: Any, create_graph: bool) -> Any:
-    """Pass a complete cotangent through the hooks of its tensor, as the gradient users know."""
-    complex_ = g.dtype.kind == "c"
-    for hook in tuple(extras.on_gradient.values()):
-        shown = op.conj(g) if complex_ else g
-        result = hook(shown if isinstance(shown, Tensor) else wrap(backend_of(shown).xp.materialize(shown)))
-        if result is None:
-            continue
-        if not isinstance(result, Tensor) or result.shape != g.shape or result.dtype != g.dtype:
-            raise ShapeError(
-                "a gradient hook returned something that is no gradient of its tensor",
-                operation="hook",
-                expected=f"None or a tensor: {describe(g)}",
-                found=describe(result),
-                remedy="return a tensor of the gradient's shape and dtype",
-            )
-        g = result if create_graph else result.data
-        g = op.conj(g) if complex_ else g
-    return g
-
-
-def run_node_hooks(hooks: dict[int, Any], create_graph: bool, values: Any, *context: Any) -> Any:
-    """Pass cotangents through the hooks of a node; a tuple that a hook returns replaces them."""
-
-    def shown(items: Any) -> tuple[Any, ...]:
-        settled = (v.settle() if isinstance(v, Partial) else v for v in items)
-        return tuple(v if v is None or isinstance(v, Tensor) else wrap(v) for v in settled)
-
-    for hook in tuple(hooks.values()):
-        result = hook(shown(values), *(shown(items) for items in context))
-        if result is None:
-            continue
-        if not isinstance(result, tuple) or len(result) != len(values):
-            raise ShapeError(
-                "a node hook returned something else than one cotangent for each that it was given",
-                operation="hook",
-                expected=f"None or a tuple of {len(values)}",
-                found=repr(type(result).__name__),
-                remedy="return a tuple of the same length",
-            )
-        values = tuple(v.data if isinstance(v, Tensor) and not create_graph else v for v in result)
-    return values
-
-
 def _as_tuple(tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
-    found = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    found = tuple(tensors) if isinstance(tensors, (tuple, list)) else (tensors,)
     for t in found:
         if not isinstance(t, Tensor):
             raise DTypeError(

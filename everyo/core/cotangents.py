@@ -24,29 +24,35 @@ class Partial:
 class Scattered(Partial):
     """Zeros of `shape` to which each value is added at its index.
 
-    A loop that reads n rows of a tensor adds n small parts and writes one array at the end.
+    A loop that reads n rows of a tensor adds n small parts and writes one array at the end. An index is a
+    template with places for index arrays, and these arrays (see `everyo.ops.indexing`).
     """
 
-    __slots__ = ("dtype", "indices", "shape", "values")
+    __slots__ = ("arrays", "dense", "dtype", "indices", "shape", "values")
 
-    def __init__(self, value: Any, index: Any, shape: tuple[int, ...]) -> None:
-        self.values, self.indices = [value], [index]
+    def __init__(self, value: Any, index: Any, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> None:
+        self.values, self.indices, self.arrays = [value], [index], list(arrays)
         self.shape, self.dtype = shape, value.dtype
+        self.dense: Any = None  # the sum of all contributions that are no parts
 
     def merge(self, other: Any) -> Any:
-        if isinstance(other, Scattered):
-            joined = Scattered.__new__(Scattered)
-            # The longer list is taken over, not copied: a cotangent has one owner.
-            first, second = (self, other) if len(self.values) >= len(other.values) else (other, self)
-            first.values += second.values
-            first.indices += second.indices
-            joined.values, joined.indices = first.values, first.indices
-            joined.shape, joined.dtype = self.shape, self.dtype
-            return joined
-        return other + self.settle()
+        """Take `other` over: a cotangent has one owner, so the longer lists may grow where they are."""
+        if not isinstance(other, Scattered):
+            self.dense = other if self.dense is None else self.dense + other
+            return self
+        if len(self.values) < len(other.values):
+            return other.merge(self)
+        self.values += other.values
+        self.indices += other.indices
+        self.arrays += other.arrays
+        return self if other.dense is None else self.merge(other.dense)
 
     def settle(self) -> Any:
-        return op.assemble(*self.values, indices=tuple(self.indices), shape=self.shape)
+        """Return the sum, written out."""
+        values, indices = self.values, self.indices
+        if self.dense is not None:
+            values, indices = [self.dense, *values], [(Ellipsis,), *indices]
+        return op.assemble(*values, *self.arrays, indices=tuple(indices), shape=self.shape)
 
 
 class Several(Partial):

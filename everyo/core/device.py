@@ -40,6 +40,13 @@ class Backend(Protocol):
         """Return the array as a NumPy array, without a copy where that is possible."""
         ...
 
+    def scalar_like(self, value: Any, array: Any) -> Any:
+        """Return a Python number as a 0-d array of the dtype of `array`, where that is quicker.
+
+        The number itself comes back wherever the array would make another result (of another dtype).
+        """
+        ...
+
     def quiet(self) -> Any:
         """Return a context manager that silences floating-point warnings and watches for new NaNs.
 
@@ -95,6 +102,12 @@ def backend_of(array: Any) -> Backend | None:
             if base in _by_type:
                 return _by_type.setdefault(kind, _by_type[base])
     return backend
+
+
+def scalar_like(value: Any, array: Any) -> Any:
+    """Return a Python number as the backend of `array` computes with it quickest."""
+    backend = _by_type.get(type(array))
+    return value if backend is None else backend.scalar_like(value, array)
 
 
 def common_backend(arrays: Iterable[Any], operation: str) -> Backend:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everyo.core import device
@@ -11,7 +11,7 @@ from everyo.core.dtypes import DIFFERENTIABLE, default_for
 from everyo.core.modes import Mode, current_mode
 from everyo.core.tape import Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
-from everyo.errors import DTypeError, EveryOError, ShapeError, describe, user_line
+from everyo.errors import DTypeError, EveryOError, IndexingError, ShapeError, describe, user_line
 
 if TYPE_CHECKING:
     from everyo.core.primitive import Primitive
@@ -83,7 +83,7 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
             node.parents = (inputs[0].grad_node,)
         else:
             node.parents = tuple([inputs[i].grad_node for i in plan.needed])
-        node.saved = () if plan.save is None else plan.save(arrays, out)
+        node.saved = () if plan.save is None else plan.save(out, *arrays)
         node.age = next_age()
         node.restore = _restorations(arrays, out, plan.needed) if primitive.broadcasts else None
         node.extras = None
@@ -96,84 +96,110 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
     return tensor
 
 
-def unary(primitive: Primitive, x: Any) -> Any:
-    """`apply` written out for one operand, no parameters and one result: most calls come this way."""
-    mode = current_mode()
-    if mode.special or not isinstance(x, Tensor):
-        return apply(primitive, (x,))
-    array = x.data
-    kind = array.__class__
-    kernel = primitive.kernels.get(kind)
-    if kernel is None:
-        return apply(primitive, (x,))
-    try:
-        out = kernel(array)
-    except Exception as error:
-        raise explain(primitive, (array,), NO_PARAMS, error) from error
-    tensor = Tensor()
-    tensor.data = out if out.__class__ is kind else settle(out)
-    tensor.grad = tensor.grad_node = None
-    parent = x.grad_node
-    if parent is not None and mode.grad and primitive.vjp is not None:
-        plan = primitive.plans.get(1) or primitive.plan(1, 1)
-        tensor.grad_node = node = Node()
-        node.plan = plan
-        node.params = NO_PARAMS
-        node.parents = (parent,)
-        node.saved = () if plan.save is None else plan.save((array,), tensor.data)
-        node.age = next_age()
-        node.extras = node.restore = None
-    return tensor
+def unary(primitive: Primitive) -> Callable[[Any], Any]:
+    """Return `apply` written out for one operand, no parameters and one result: most calls come here."""
+    kernels, plans = primitive.kernels, primitive.plans
+
+    def function(x: Any, /) -> Any:
+        mode = current_mode()
+        if mode.special or not isinstance(x, Tensor):
+            return apply(primitive, (x,))
+        array = x.data
+        kind = array.__class__
+        if kind not in kernels:
+            return apply(primitive, (x,))
+        try:
+            out = kernels[kind](array)
+        except Exception as error:
+            raise explain(primitive, (array,), NO_PARAMS, error) from error
+        if out.__class__ is not kind:
+            out = settle(out)
+        tensor = Tensor()
+        tensor.data = out
+        tensor.grad = tensor.grad_node = None
+        parent = x.grad_node
+        if parent is not None and mode.grad and primitive.vjp is not None:
+            plan = plans.get(1) or primitive.plan(1, 1)
+            tensor.grad_node = node = Node()
+            node.plan = plan
+            node.params = NO_PARAMS
+            node.parents = (parent,)
+            node.saved = () if plan.save is None else plan.save(out, array)
+            node.age = next_age()
+            node.extras = node.restore = None
+        return tensor
+
+    return function
 
 
-def binary(primitive: Primitive, x1: Any, x2: Any) -> Any:
-    """`apply` written out for two operands, as `unary` is for one."""
-    mode = current_mode()
-    if mode.special:
-        return apply(primitive, (x1, x2))
-    mask = 0
-    a1, a2 = x1, x2
-    if isinstance(x1, Tensor):
-        a1 = x1.data
-        if x1.grad_node is not None:
-            mask = 1
-    if isinstance(x2, Tensor):
-        a2 = x2.data
-        if x2.grad_node is not None:
-            mask += 2
-    kind = a1.__class__
-    kernel = primitive.kernels.get(kind)
-    if kernel is None or not (a2.__class__ is kind or a2.__class__ in WEAK):
-        return apply(primitive, (x1, x2))
-    try:
-        out = kernel(a1, a2)
-    except Exception as error:
-        raise explain(primitive, (a1, a2), NO_PARAMS, error) from error
-    if out.__class__ is not kind:
-        out = settle(out)
-    tensor = Tensor()
-    tensor.data = out
-    tensor.grad = tensor.grad_node = None
-    if mask and mode.grad and primitive.vjp is not None:
-        plan = primitive.plans.get(mask) or primitive.plan(mask, 2)
-        tensor.grad_node = node = Node()
-        node.plan = plan
-        node.params = NO_PARAMS
-        if mask == 1:
-            node.parents = (x1.grad_node,)
-        elif mask == 2:
-            node.parents = (x2.grad_node,)
-        else:
-            node.parents = (x1.grad_node, x2.grad_node)
-        node.saved = () if plan.save is None else plan.save((a1, a2), out)
-        node.age = next_age()
-        node.extras = node.restore = None
-        shape, dtype = out.shape, out.dtype
-        if (mask & 1 and (a1.shape != shape or a1.dtype is not dtype)) or (
-            mask & 2 and (a2.shape != shape or a2.dtype is not dtype)
-        ):
-            node.restore = _restorations((a1, a2), out, plan.needed)
-    return tensor
+def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -> Callable[[Any, Any], Any]:
+    """Return `apply` written out for two operands, as `unary` does for one.
+
+    `foreign` makes it an operator: it says for which other operand Python should ask that operand's class.
+    """
+    kernels, plans = primitive.kernels, primitive.plans
+    keeps_scalars = primitive.options.get("keeps_scalars", False)
+    pointwise = primitive.family == "elementwise"  # a matrix product may have a factor's size by chance
+
+    def function(x1: Any, x2: Any, /) -> Any:
+        mode = current_mode()
+        mask = 0
+        a1, a2 = x1, x2
+        if isinstance(x1, Tensor):
+            a1 = x1.data
+            if x1.grad_node is not None:
+                mask = 1
+        if isinstance(x2, Tensor):
+            a2 = x2.data
+            if x2.grad_node is not None:
+                mask += 2
+        if not keeps_scalars:
+            if a2.__class__ in WEAK:
+                a2 = device.scalar_like(a2, a1)
+            elif a1.__class__ in WEAK:
+                a1 = device.scalar_like(a1, a2)
+        kind = a1.__class__
+        if mode.special or kind not in kernels or not (a2.__class__ is kind or a2.__class__ in WEAK):
+            if foreign is not None and foreign(x2):
+                return NotImplemented
+            return apply(primitive, (x1, x2))
+        try:
+            out = kernels[kind](a1, a2)
+        except EveryOError:
+            raise
+        except Exception as error:
+            raise explain(primitive, (a1, a2), NO_PARAMS, error) from error
+        if out.__class__ is not kind:
+            out = settle(out)
+        tensor = Tensor()
+        tensor.data = out
+        tensor.grad = tensor.grad_node = None
+        if mask and mode.grad and primitive.vjp is not None:
+            plan = plans.get(mask) or primitive.plan(mask, 2)
+            tensor.grad_node = node = Node()
+            node.plan = plan
+            node.params = NO_PARAMS
+            if mask == 1:
+                node.parents = (x1.grad_node,)
+            elif mask == 2:
+                node.parents = (x2.grad_node,)
+            else:
+                node.parents = (x1.grad_node, x2.grad_node)
+            node.saved = () if plan.save is None else plan.save(out, a1, a2)
+            node.age = next_age()
+            node.extras = node.restore = None
+            # As many bytes and axes as the result: neither broadcast nor promoted. Cheaper than shapes.
+            nbytes, ndim = out.nbytes, out.ndim
+            if (
+                not pointwise
+                or not nbytes
+                or (mask != 2 and (a1.nbytes != nbytes or a1.ndim != ndim))
+                or (mask != 1 and (a2.nbytes != nbytes or a2.ndim != ndim))
+            ):
+                node.restore = _restorations((a1, a2), out, plan.needed)
+        return tensor
+
+    return function
 
 
 def _restorations(arrays: Sequence[Any], out: Any, needed: Sequence[int]) -> Any:
@@ -281,6 +307,14 @@ def explain(primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any],
             expected="dtypes that the operation is defined for",
             found=str(error),
             remedy="convert first, for example x.astype(eo.float32)",
+        )
+    if isinstance(error, IndexError):
+        return IndexingError(
+            "the index does not fit the operand",
+            operation=primitive.name,
+            inputs=operands,
+            expected="indices inside the axes",
+            found=str(error),
         )
     if primitive.family in ("elementwise", "discrete") and len(shapes) > 1 and _clash(shapes):
         return ShapeError(

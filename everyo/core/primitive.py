@@ -35,9 +35,12 @@ class Plan:
     primitive : Primitive
         The operation.
     save : callable or None
-        ``save(inputs, out)`` returns the tuple of residuals; None when the rules read none.
+        ``save(out, *inputs)`` returns the tuple of residuals; None when the rules read none.
     pull : callable
         ``pull(g, saved, params)`` returns one cotangent for each needed input.
+    direct : callable or None
+        The one rule to call, as ``direct(g, *saved)``, where a single input needs a gradient and its
+        rule reads all residuals and no parameter: `pull` without the detour.
     origins : tuple of int
         Where each residual comes from: the position of an input, or `OUT`, `ALL` or `STATIC`.
     needed : tuple of int
@@ -46,18 +49,19 @@ class Plan:
         The number of inputs of the call.
     """
 
-    __slots__ = ("count", "needed", "origins", "primitive", "pull", "save")
+    __slots__ = ("count", "direct", "needed", "origins", "primitive", "pull", "save")
 
     def __init__(
         self,
         primitive: Primitive,
-        save: Callable[[Sequence[Any], Any], tuple[Any, ...]] | None,
+        save: Callable[..., tuple[Any, ...]] | None,
+        direct: Rule | None,
         pull: Callable[[Any, tuple[Any, ...], dict[str, Any]], Sequence[Any]],
         origins: tuple[int, ...],
         needed: tuple[int, ...],
         count: int,
     ) -> None:
-        self.primitive, self.save, self.pull = primitive, save, pull
+        self.primitive, self.save, self.direct, self.pull = primitive, save, direct, pull
         self.origins, self.needed, self.count = origins, needed, count
 
 
@@ -85,11 +89,13 @@ class Primitive:
         Returns the sample inputs that the generic test suites run on.
     missing : str
         Why a rule is absent; a primitive without a rule and without a reason is refused.
+    **options : dict
+        What a family notes; ``keep(inputs)`` returns what to save of ``*inputs`` where a rule reads less.
     """
 
     __slots__ = (
         "batch", "broadcasts", "defaults", "doc", "family", "forward", "input_names", "jvp", "kernels",
-        "missing", "name", "options", "param_names", "plans", "samples", "variadic", "vjp",
+        "leading", "missing", "name", "options", "param_names", "plans", "samples", "variadic", "vjp",
     )  # fmt: skip
 
     def __init__(
@@ -112,11 +118,15 @@ class Primitive:
         parameters = list(inspect.signature(forward).parameters.values())[1:]
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
         self.input_names = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+        self.leading = len(self.input_names) - self.variadic  # inputs that stand before the *inputs
         keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
         self.param_names = tuple(p.name for p in keywords)
         self.defaults = {p.name: p.default for p in keywords if p.default is not p.empty}
         self.kernels: dict[type, Callable[..., Any]] = {}
         self.plans: dict[Any, Plan] = {}
+        if len(self.input_names) == 1 and not self.variadic:  # the one rule is that of the one input
+            self.vjp = (vjp,) if callable(vjp) and "needs" not in rule_arguments(vjp) else vjp
+            self.jvp = (jvp,) if callable(jvp) else jvp
         self._refuse_gaps()
         register(self)
 
@@ -173,7 +183,8 @@ class Primitive:
 
         `needed` narrows the pullback to fewer inputs, on the residuals that `mask` saved.
         """
-        key = mask if needed is None and not self.variadic else (mask, count, needed)
+        alike = needed is None and not (self.variadic and callable(self.vjp))  # whatever `count` is
+        key = mask if alike else (mask, count, needed)
         plan = self.plans.get(key)
         if plan is None:
             plan = self.plans[key] = _compile_plan(self, mask, count, mask if needed is None else needed)
@@ -223,8 +234,15 @@ def _compile_plan(primitive: Primitive, mask: int, count: int, needed: int) -> P
     scope["pick"] = lambda cotangents, positions: [cotangents[i] for i in positions]
     pull = eval(f"lambda g, saved, params: {body}", scope)  # our own text, built above from names
     found = [_residual(primitive, name) for name in residuals]
-    save = eval(f"lambda inputs, out: ({', '.join(s for s, _ in found)},)") if residuals else None
-    return Plan(primitive, save, pull, tuple(origin for _, origin in found), wanted, count)
+    fixed = primitive.leading if primitive.variadic else count
+    inputs = "".join(f"x{i}, " for i in range(fixed)) + "*inputs" * primitive.variadic
+    gather = ", ".join(source for source, _ in found)
+    scope["keep"] = primitive.options.get("keep")
+    save = eval(f"lambda out, {inputs}: ({gather},)", scope) if residuals else None
+    direct = None
+    if len(wanted) == 1 and not joint and rule_arguments(rules[wanted[0]]) == tuple(residuals):
+        direct = rules[wanted[0]]
+    return Plan(primitive, save, direct, pull, tuple(origin for _, origin in found), wanted, count)
 
 
 def _rule_for(primitive: Primitive, i: int) -> Rule:
@@ -251,10 +269,12 @@ def _residual(primitive: Primitive, name: str) -> tuple[str, int]:
         if base not in primitive.input_names or name != base + suffix:
             continue
         attribute = suffix.replace("_", ".")
-        if primitive.variadic:
-            return f"tuple([x{attribute} for x in inputs])", STATIC if suffix else ALL
         position = primitive.input_names.index(base)
-        return f"inputs[{position}]{attribute}", STATIC if suffix else position
+        if primitive.variadic and position == primitive.leading:
+            if not suffix and "keep" in primitive.options:
+                return "keep(inputs)", ALL
+            return f"tuple([x{attribute} for x in inputs])", STATIC if suffix else ALL
+        return f"x{position}{attribute}", STATIC if suffix else position
     raise UnsupportedOperationError(
         f"a rule reads {name!r}, which is neither an input nor a parameter",
         operation=primitive.name,

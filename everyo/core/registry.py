@@ -16,6 +16,8 @@ class Operations:
     """The primitives by name (``op.exp``), so that rules reach each other whatever the file order."""
 
     def __getattr__(self, name: str) -> Primitive:
+        if name.startswith("__"):  # Python's own look-ups (inspect, copy) ask for what is not there
+            raise AttributeError(name)
         raise UnsupportedOperationError("no such primitive", operation=name, found=repr(name))
 
 

@@ -82,7 +82,7 @@ class Node:
 
         It works on raw arrays. For complex values cotangents are plain transposes, without conjugates.
         """
-        from everyo.core.backward import pull_back
+        from everyo.core.walk import pull_back
 
         return lambda cotangent: tuple(pull_back(self, cotangent))
 

@@ -116,12 +116,16 @@ class Tensor:
     @property
     def device(self) -> str:
         """The device that holds the data."""
-        return self.backend.device_of(self.data)
+        data = self.data
+        return data.device if isinstance(data, Tensor) else self.backend.device_of(data)
 
     @property
     def backend(self) -> devices.Backend:
         """The backend that computes on the data."""
-        backend = devices.backend_of(self.data)
+        data = self.data
+        if isinstance(data, Tensor):  # under a transformation
+            return data.backend
+        backend = devices.backend_of(data)
         assert backend is not None
         return backend
 

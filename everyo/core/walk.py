@@ -1,0 +1,264 @@
+"""The walk: from the youngest node to the oldest, passing cotangents on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Any
+
+from everyo.core import anomaly
+from everyo.core.cotangents import Partial, add
+from everyo.core.device import Backend, backend_of
+from everyo.core.dispatch import wrap, wrap_output
+from everyo.core.modes import current_mode, reset_mode, set_mode
+from everyo.core.primitive import ALL, OUT, STATIC, Plan
+from everyo.core.registry import op
+from everyo.core.tape import FREED, Extras, Node
+from everyo.core.tensor import Tensor
+from everyo.errors import ShapeError, describe
+
+_age = attrgetter("age")
+
+
+def topological_order(roots: Iterable[Node]) -> list[Node]:
+    """Return all nodes that `roots` were computed from, oldest first: parents before their children."""
+    found = list(roots)
+    seen = set(found)
+    for node in found:
+        for parent in node.parents:
+            if parent not in seen:
+                seen.add(parent)
+                found.append(parent)
+    found.sort(key=_age)
+    return found
+
+
+class Walk:
+    """One backward pass.
+
+    Parameters
+    ----------
+    targets : set of Node or None
+        Follow only the paths to these nodes and return their cotangents; None stands for all leaves
+        and all nodes that retain their gradient.
+    retain : bool
+        Keep the residuals for another pass.
+    create_graph : bool
+        Run the rules on tensors, so that the pass itself is recorded.
+    """
+
+    def __init__(self, targets: set[Node] | None, retain: bool, create_graph: bool) -> None:
+        self.targets, self.retain, self.create_graph = targets, retain, create_graph
+        self.pending: dict[Node, Any] = {}
+        self.arrived: dict[Node, Any] = {}
+        self.useful: set[Node] | None = None
+        self.checking = current_mode().anomaly
+        self.watch: Any = None
+
+    def seed(self, node: Node, cotangent: Any) -> None:
+        """Start from `node` with a cotangent; seeds of one node add up."""
+        self.pending[node] = add(self.pending[node], cotangent) if node in self.pending else cotangent
+
+    def run(self, backend: Backend) -> dict[Node, Any]:
+        """Walk; return the cotangents that arrived at the targets."""
+        order = topological_order(self.pending)
+        if self.targets is not None:
+            self.useful = set(self.targets)
+            for node in order:
+                if not self.useful.isdisjoint(node.parents):
+                    self.useful.add(node)
+        token = set_mode(current_mode().replace(grad=self.create_graph))
+        try:
+            with backend.quiet() as self.watch:
+                self._walk(order)
+        finally:
+            reset_mode(token)
+        return self.arrived
+
+    def _walk(self, order: list[Node]) -> None:
+        pending, watch, retain = self.pending, self.watch, self.retain
+        plain = not (self.create_graph or self.checking or self.targets is not None)
+        parents: Sequence[Node]
+        cotangents: Any
+        while order:
+            node = order.pop()
+            g = pending.pop(node, None)
+            if g is not None:
+                if isinstance(g, Partial):
+                    g = g.settle()
+                parents = node.parents
+                if plain and parents and node.extras is None:
+                    saved = node.saved
+                    if saved is FREED:
+                        node.require_saved()
+                    plan = node.plan
+                    if plan.direct is None:
+                        cotangents = plan.pull(g, saved, node.params)
+                    else:
+                        cotangents = (plan.direct(g, *saved),)
+                    if watch.tripped:
+                        cotangents = self._check(plan, cotangents, g, saved)
+                    if node.restore is not None:
+                        cotangents = restore(cotangents, node.restore)
+                    saved = None
+                else:
+                    parents, cotangents = self._step(node, g)
+                g = None  # let go before the next rule allocates
+                if len(parents) == 1:  # most often; spares the loop
+                    (parent,), (cotangent,) = parents, cotangents
+                    if cotangent is not None:
+                        pending[parent] = add(pending[parent], cotangent) if parent in pending else cotangent
+                else:
+                    for parent, cotangent in zip(parents, cotangents):
+                        if cotangent is not None:
+                            pending[parent] = add(pending[parent], cotangent) if parent in pending else cotangent
+                cotangents = cotangent = None
+            if not retain:
+                node.saved = FREED
+
+    def _step(self, node: Node, g: Any) -> tuple[Sequence[Node], Sequence[Any]]:
+        """Return whom cotangents go to and which, for a node that needs more than its rule run."""
+        extras, parents, plan, undo = node.extras, node.parents, getattr(node, "plan", None), node.restore
+        if extras is not None and extras.on_gradient:
+            g = run_gradient_hooks(extras, g, self.create_graph)
+        if self.useful is None:
+            if not parents or (extras is not None and extras.retained is not None):
+                self.arrived[node] = g
+        else:
+            if node in self.targets:  # type: ignore[operator]
+                self.arrived[node] = g
+            parents = tuple(p for p in parents if p in self.useful)
+        if not parents or plan is None:
+            return (), ()
+        node.require_saved()
+        if len(parents) < len(node.parents):
+            plan, undo = _narrowed(node, parents)
+        saved = residual_tensors(node) if self.create_graph else node.saved
+        if extras is not None:
+            if extras.checksums is not None:
+                anomaly.check_unchanged(node)
+            if extras.before:
+                (g,) = run_node_hooks(extras.before, self.create_graph, (g,))
+        self.watch.tripped = False
+        cotangents = plan.pull(g, saved, node.params)
+        if self.watch.tripped:
+            cotangents = self._check(plan, cotangents, g, saved)
+        if undo is not None:
+            cotangents = restore(cotangents, undo)
+        if extras is not None and extras.after:
+            cotangents = run_node_hooks(extras.after, self.create_graph, tuple(cotangents), (g,))
+        if self.checking:
+            anomaly.check_finite(node, cotangents)
+        return parents, cotangents
+
+    def _check(self, plan: Plan, cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> Sequence[Any]:
+        """Repair the cotangents of an elementwise rule that made a NaN."""
+        self.watch.tripped = False
+        return repair(cotangents, g, saved) if plan.primitive.family == "elementwise" else cotangents
+
+
+def _narrowed(node: Node, parents: Sequence[Node]) -> tuple[Plan, Any]:
+    """Return the plan and the restorations for some of the parents of `node` alone."""
+    keep = [k for k, parent in enumerate(node.parents) if parent in parents]
+    plan = node.plan
+    recorded = sum(1 << i for i in plan.needed)
+    narrowed = plan.primitive.plan(recorded, plan.count, sum(1 << plan.needed[k] for k in keep))
+    return narrowed, None if node.restore is None else tuple(node.restore[k] for k in keep)
+
+
+def restore(cotangents: Sequence[Any], inputs: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
+    """Undo broadcasting and promotion: the one place where cotangents are summed back."""
+    return [
+        c if c is None or (c.shape == shape and c.dtype == dtype) else op.sum_to(c, shape=shape, dtype=dtype)
+        for c, (shape, dtype) in zip(cotangents, inputs, strict=True)
+    ]
+
+
+def repair(cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> list[Any]:
+    """Set the cotangent to 0 where the incoming one is 0: an infinite slope times nothing is nothing.
+
+    A residual that is itself NaN keeps its NaN. Called only when an elementwise rule made a NaN.
+    """
+    dead = op.equal(g, 0)
+    for residual in saved:
+        if getattr(residual, "dtype", None) is not None:
+            dead = op.logical_and(dead, op.logical_not(op.isnan(residual)))
+    return [None if c is None else op.where(dead, op.zeros_like(c), c) for c in cotangents]
+
+
+def pull_back(node: Node, cotangent: Any) -> Sequence[Any]:
+    """Return the raw cotangents of the parents of `node` for a raw cotangent of its output."""
+    node.require_saved()
+    cotangents = node.plan.pull(cotangent, node.saved, node.params)
+    return cotangents if node.restore is None else restore(cotangents, node.restore)
+
+
+def residual_tensors(node: Node) -> tuple[Any, ...]:
+    """Return what `node` saved as tensors that are linked to the graph again."""
+    parent_of = dict(zip(node.plan.needed, node.parents, strict=True))
+    linked: list[Any] = []
+    for value, origin in zip(node.saved, node.plan.origins, strict=True):
+        if origin == OUT:
+            linked.append(_relink(value, node))
+        elif origin == ALL:
+            first = node.plan.primitive.leading
+            linked.append(tuple(_relink(v, parent_of.get(i)) for i, v in enumerate(value, first)))
+        elif origin == STATIC:
+            linked.append(value)
+        else:
+            linked.append(_relink(value, parent_of.get(origin)))
+    return tuple(linked)
+
+
+def _relink(value: Any, node: Node | None) -> Any:
+    if isinstance(value, tuple):
+        return tuple(wrap_output(v, node, i) for i, v in enumerate(value))
+    if backend_of(value) is None:
+        return value
+    tensor = wrap(value)
+    tensor.grad_node = node
+    return tensor
+
+
+def run_gradient_hooks(extras: Extras, g: Any, create_graph: bool) -> Any:
+    """Pass a complete cotangent through the hooks of its tensor, as the gradient users know."""
+    complex_ = g.dtype.kind == "c"
+    for hook in tuple(extras.on_gradient.values()):
+        shown = op.conj(g) if complex_ else g
+        result = hook(shown if isinstance(shown, Tensor) else wrap(backend_of(shown).xp.materialize(shown)))
+        if result is None:
+            continue
+        if not isinstance(result, Tensor) or result.shape != g.shape or result.dtype != g.dtype:
+            raise ShapeError(
+                "a gradient hook returned something that is no gradient of its tensor",
+                operation="hook",
+                expected=f"None or a tensor: {describe(g)}",
+                found=describe(result),
+                remedy="return a tensor of the gradient's shape and dtype",
+            )
+        g = result if create_graph else result.data
+        g = op.conj(g) if complex_ else g
+    return g
+
+
+def run_node_hooks(hooks: dict[int, Any], create_graph: bool, values: Any, *context: Any) -> Any:
+    """Pass cotangents through the hooks of a node; a tuple that a hook returns replaces them."""
+
+    def shown(items: Any) -> tuple[Any, ...]:
+        settled = (v.settle() if isinstance(v, Partial) else v for v in items)
+        return tuple(v if v is None or isinstance(v, Tensor) else wrap(v) for v in settled)
+
+    for hook in tuple(hooks.values()):
+        result = hook(shown(values), *(shown(items) for items in context))
+        if result is None:
+            continue
+        if not isinstance(result, tuple) or len(result) != len(values):
+            raise ShapeError(
+                "a node hook returned something else than one cotangent for each that it was given",
+                operation="hook",
+                expected=f"None or a tuple of {len(values)}",
+                found=repr(type(result).__name__),
+                remedy="return a tuple of the same length",
+            )
+        values = tuple(v.data if isinstance(v, Tensor) and not create_graph else v for v in result)
+    return values
