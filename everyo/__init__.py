@@ -1,20 +1,68 @@
 """EveryO: exact derivatives of NumPy-style code, eager, to any order."""
 
+import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from everyo import autograd as autograd
 from everyo import backends as backends
 from everyo.core.device import available_devices as available_devices
-from everyo.core.dtypes import *
+from everyo.core.dtypes import bool_ as bool
+from everyo.core.dtypes import complex64 as complex64
+from everyo.core.dtypes import complex128 as complex128
+from everyo.core.dtypes import float16 as float16
+from everyo.core.dtypes import float32 as float32
+from everyo.core.dtypes import float64 as float64
+from everyo.core.dtypes import get_default_dtype as get_default_dtype
+from everyo.core.dtypes import int8 as int8
+from everyo.core.dtypes import int16 as int16
+from everyo.core.dtypes import int32 as int32
+from everyo.core.dtypes import int64 as int64
+from everyo.core.dtypes import set_default_dtype as set_default_dtype
+from everyo.core.dtypes import uint8 as uint8
+from everyo.core.dtypes import uint16 as uint16
+from everyo.core.dtypes import uint32 as uint32
+from everyo.core.dtypes import uint64 as uint64
 from everyo.core.modes import detect_anomaly as detect_anomaly
 from everyo.core.modes import enable_grad as enable_grad
 from everyo.core.modes import inference_mode as inference_mode
 from everyo.core.modes import is_grad_enabled as is_grad_enabled
+from everyo.core.modes import is_inference_mode_enabled as is_inference_mode_enabled
 from everyo.core.modes import no_grad as no_grad
 from everyo.core.modes import set_grad_enabled as set_grad_enabled
 from everyo.core.tensor import Tensor as Tensor
-from everyo.errors import *
-from everyo.ops import methods as _methods
-from everyo.ops.creation import *
-from everyo.ops.elementwise import *
+from everyo.errors import ArgumentError as ArgumentError
+from everyo.errors import CompileError as CompileError
+from everyo.errors import DeviceError as DeviceError
+from everyo.errors import DTypeError as DTypeError
+from everyo.errors import EveryOError as EveryOError
+from everyo.errors import GraphStateError as GraphStateError
+from everyo.errors import IndexingError as IndexingError
+from everyo.errors import NonFiniteGradientError as NonFiniteGradientError
+from everyo.errors import SerializationError as SerializationError
+from everyo.errors import ShapeError as ShapeError
+from everyo.errors import UnsupportedOperationError as UnsupportedOperationError
+from everyo.ops import *
+from everyo.ops import random as random
+from everyo.ops.random import manual_seed as manual_seed
 from everyo.transforms import jvp as jvp
 
+if _TYPE_CHECKING:
+    from everyo import io as io
+    from everyo import nn as nn
+    from everyo import optim as optim
+    from everyo import testing as testing
+
 __version__ = "0.1.0"
+
+_ON_FIRST_USE = ("io", "nn", "optim", "testing")
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _ON_FIRST_USE:
+        return _importlib.import_module(f"everyo.{name}")
+    raise AttributeError(f"module 'everyo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_FIRST_USE})

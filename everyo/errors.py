@@ -82,6 +82,10 @@ class IndexingError(EveryOError, IndexError):
     """An index outside the axis, or of a kind that cannot index."""
 
 
+class ArgumentError(EveryOError, ValueError):
+    """An argument outside its range, or one that contradicts another."""
+
+
 class DeviceError(EveryOError, RuntimeError):
     """A device that is unknown or unavailable, or operands on different devices."""
 

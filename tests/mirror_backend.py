@@ -90,8 +90,8 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"
     setattr(MirrorArray, f"__r{_name}__", _right)
 for _name in ("and_", "or_", "xor", "eq", "ne", "lt", "le", "gt", "ge"):
     setattr(MirrorArray, f"__{_name.strip('_')}__", _binary(_name)[0])
-for _name in ("neg", "invert", "abs"):
-    setattr(MirrorArray, f"__{_name}__", lambda self, f=getattr(operator, _name): wrap(f(self.inner)))
+for _function in (operator.neg, operator.invert, operator.abs):
+    setattr(MirrorArray, f"__{_function.__name__}__", lambda self, f=_function: wrap(f(self.inner)))
 
 
 class _Namespace:

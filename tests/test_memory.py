@@ -20,13 +20,9 @@ def _no_collector():
     gc.enable()
 
 
-
-
 def parameters():
     rng = np.random.default_rng(0)
-    return [
-        eo.tensor(rng.normal(size=shape), requires_grad=True) for shape in ((4, 8), (8,), (8, 1), (1,))
-    ]
+    return [eo.tensor(rng.normal(size=shape), requires_grad=True) for shape in ((4, 8), (8,), (8, 1), (1,))]
 
 
 def step(x, w1, b1, w2, b2):

@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from everyo.backends.elementary import erf, erfc, sigmoid, where
+from everyo.backends.randomness import generator
+from everyo.backends.scatter import assemble, last_writes, overwrite, replaced
+from everyo.backends.shortcuts import broadcast_to, reduction
+from everyo.backends.windows import overlap_add, sliding_windows
 from everyo.core.device import register_backend
+
+_scalars: dict[tuple[Any, Any], Any] = {}
+_LARGE = 65504  # the largest float16: below it no dtype overflows
 
 
 class Watch:
@@ -34,6 +42,15 @@ class NumpyBackend:
     def __init__(self) -> None:
         self.xp = SimpleNamespace(**{k: v for k, v in vars(np).items() if not k.startswith("_")})
         self.xp.materialize = materialize
+        self.xp.where, self.xp.sigmoid, self.xp.erf, self.xp.erfc = where, sigmoid, erf, erfc
+        self.xp.sum, self.xp.prod = reduction(np.add), reduction(np.multiply)
+        self.xp.max, self.xp.min = reduction(np.maximum), reduction(np.minimum)
+        self.xp.all, self.xp.any = reduction(np.logical_and, bool), reduction(np.logical_or, bool)
+        self.xp.broadcast_to = broadcast_to
+        self.xp.assemble, self.xp.replaced = assemble, replaced
+        self.xp.overwrite, self.xp.last_writes = overwrite, last_writes
+        self.xp.generator = generator
+        self.xp.sliding_windows, self.xp.overlap_add = sliding_windows, overlap_add
 
     def device_of(self, array: Any) -> str:
         """Return "cpu"."""
@@ -41,10 +58,29 @@ class NumpyBackend:
 
     def asarray(self, value: Any, dtype: Any, device: str, copy: bool | None = None) -> Any:
         """Return a NumPy array of `value`; DTypeError's cause is raised for what is not numeric."""
-        array = np.array(value, dtype=dtype, copy=copy) if copy is not None else np.asarray(value, dtype=dtype)
+        array = (
+            np.array(value, dtype=dtype, copy=copy) if copy is not None else np.asarray(value, dtype=dtype)
+        )
         if array.dtype.kind not in "biufc":
             raise TypeError(f"elements of type {array.dtype} are not numeric")
         return array
+
+    def scalar_like(self, value: Any, array: Any) -> Any:
+        """Return a number as a 0-d array, which NumPy's ufuncs take in half the time of a Python number."""
+        dtype = array.dtype
+        key = (value, dtype)
+        found = _scalars.get(key)
+        if found is not None:
+            return found
+        if dtype.kind != "f" or not isinstance(value, (float, int)) or not abs(value) < _LARGE:
+            return value
+        made = np.array(value, dtype)
+        made.flags.writeable = False
+        if value:  # 0.0 and -0.0 would share an entry
+            if len(_scalars) > 1000:
+                _scalars.clear()
+            _scalars[key] = made
+        return made
 
     def to_numpy(self, array: Any) -> Any:
         """Return the array itself."""

@@ -23,16 +23,20 @@ class Backend(Protocol):
         The namespace that kernels receive: the Array API's functions and `everyo.backends`' extras.
     """
 
-    name: str
-    devices: tuple[str, ...]
-    array_types: tuple[type, ...]
-    xp: Any
+    @property
+    def name(self) -> str: ...
+    @property
+    def devices(self) -> tuple[str, ...]: ...
+    @property
+    def array_types(self) -> tuple[type, ...]: ...
+    @property
+    def xp(self) -> Any: ...
 
     def device_of(self, array: Any) -> str:
         """Return the device that holds `array`."""
         ...
 
-    def asarray(self, value: Any, dtype: Any, device: str, copy: bool | None) -> Any:
+    def asarray(self, value: Any, dtype: Any, device: str, copy: bool | None = None) -> Any:
         """Return `value` as an array on `device`; `copy` as in the Array API."""
         ...
 
@@ -72,9 +76,10 @@ def register_backend(backend: Backend) -> None:
 
 def unregister_backend(backend: Backend) -> None:
     """Forget `backend`; tensors it already made keep working until their next operation."""
-    for table in (_by_device, _by_type):
-        for key in [k for k, b in table.items() if b is backend]:
-            del table[key]  # type: ignore[attr-defined]
+    for device in [d for d, b in _by_device.items() if b is backend]:
+        del _by_device[device]
+    for kind in [k for k, b in _by_type.items() if b is backend]:
+        del _by_type[kind]
 
 
 def backend_for(device: str | None) -> tuple[Backend, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from everyo.core import device
 from everyo.core.dtypes import DIFFERENTIABLE, default_for
-from everyo.core.modes import Mode, current_mode
+from everyo.core.modes import current_mode
 from everyo.core.tape import Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, EveryOError, IndexingError, ShapeError, describe, user_line
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from everyo.core.primitive import Primitive
 
 NO_PARAMS: dict[str, Any] = {}
+EXPLAINED = (ValueError, TypeError, IndexError)  # what kernels raise for bad operands; the rest is not ours
 WEAK = frozenset({int, float, complex, bool})  # Python scalars take the dtype of what they meet
 
 
@@ -46,7 +47,7 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
     arrays = []
     mask = 0
     bit = 1
-    kind = None
+    kind: Any = None
     uniform = True
     for x in inputs:
         if isinstance(x, Tensor):
@@ -67,14 +68,14 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         out = kernel(*arrays, **params)
     except EveryOError:
         raise
-    except Exception as error:
+    except EXPLAINED as error:
         raise explain(primitive, arrays, params, error) from error
     if out.__class__ is not kind:
         out = settle(out)
     tensor = Tensor()
     tensor.data = out
     tensor.grad = None
-    if mask and mode.grad and primitive.vjp is not None:
+    if mask and mode.grad and primitive.vjp is not None and _carries_gradient(out):
         plan = primitive.plans.get(mask) or primitive.plan(mask, len(arrays))
         tensor.grad_node = node = Node()
         node.plan = plan
@@ -96,6 +97,11 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
     return tensor
 
 
+def _carries_gradient(out: Any) -> bool:
+    """Whether a result may be recorded: integers and booleans are not."""
+    return out.__class__ is tuple or out.dtype.kind in DIFFERENTIABLE
+
+
 def unary(primitive: Primitive) -> Callable[[Any], Any]:
     """Return `apply` written out for one operand, no parameters and one result: most calls come here."""
     kernels, plans = primitive.kernels, primitive.plans
@@ -110,7 +116,9 @@ def unary(primitive: Primitive) -> Callable[[Any], Any]:
             return apply(primitive, (x,))
         try:
             out = kernels[kind](array)
-        except Exception as error:
+        except EveryOError:
+            raise
+        except EXPLAINED as error:
             raise explain(primitive, (array,), NO_PARAMS, error) from error
         if out.__class__ is not kind:
             out = settle(out)
@@ -167,7 +175,7 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
             out = kernels[kind](a1, a2)
         except EveryOError:
             raise
-        except Exception as error:
+        except EXPLAINED as error:
             raise explain(primitive, (a1, a2), NO_PARAMS, error) from error
         if out.__class__ is not kind:
             out = settle(out)
@@ -221,16 +229,6 @@ def settle(out: Any) -> Any:
     return backend.asarray(out, None, backend.device_of(out))
 
 
-def _restorations(arrays: Sequence[Any], out: Any, needed: Sequence[int]) -> Any:
-    """Return shape and dtype of the needed inputs if any was broadcast or promoted, else None."""
-    shape, dtype = out.shape, out.dtype
-    for i in needed:
-        a = arrays[i]
-        if a.shape != shape or a.dtype is not dtype:
-            return tuple([(arrays[i].shape, arrays[i].dtype) for i in needed])
-    return None
-
-
 def wrap(array: Any) -> Tensor:
     """Return a raw array as a tensor without a graph."""
     tensor = Tensor()
@@ -261,8 +259,8 @@ def coerce(primitive: Primitive, values: Sequence[Any]) -> list[Any]:
     return coerced
 
 
-def array_from(value: Any, backend: device.Backend, place: str, operation: str) -> Any:
-    """Return Python data as an array of the default dtype of its kind; DTypeError for anything else."""
+def array_from(value: Any, backend: device.Backend, place: str, operation: str, dtype: Any = None) -> Any:
+    """Return Python data as an array of `dtype`, or of its kind's default; DTypeError for anything else."""
     try:
         array = backend.asarray(value, None, place)
     except (TypeError, ValueError) as error:
@@ -273,7 +271,8 @@ def array_from(value: Any, backend: device.Backend, place: str, operation: str) 
             found=f"{type(value).__name__}: {error}",
             remedy="convert it with eo.tensor(...)",
         ) from None
-    dtype = default_for(array.dtype.kind)
+    if dtype is None:  # a given dtype must not pass through the default one, which could round
+        dtype = default_for(array.dtype.kind)
     return array if dtype is None else backend.asarray(array, dtype, place)
 
 
@@ -294,7 +293,9 @@ def _clash(shapes: Sequence[tuple[int, ...]]) -> bool:
     return False
 
 
-def explain(primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], error: Exception) -> EveryOError:
+def explain(
+    primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], error: Exception
+) -> EveryOError:
     """Return the structured error for a kernel's exception."""
     settings = ", ".join(f"{k}={v!r}" for k, v in params.items())
     operands = describe(*arrays) + (f"; {settings}" if settings else "")

@@ -17,7 +17,7 @@ float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 
 DIFFERENTIABLE = frozenset("fc")  # numpy kinds that may require grad: float and complex
-_COMPLEX_OF = {float16: complex64, float32: complex64, float64: complex128}
+_COMPLEX_OF: dict[DType, DType] = {float16: complex64, float32: complex64, float64: complex128}
 _default_float: DType = float32
 
 
@@ -67,7 +67,7 @@ def as_dtype(dtype: Any) -> DType:
     if dtype is complex:
         return _COMPLEX_OF[get_default_dtype()]
     try:
-        resolved = np.dtype(dtype)
+        resolved: DType = np.dtype(dtype)
     except TypeError:
         resolved = np.dtype(object)
     if resolved.kind not in "biufc" or dtype is None:
@@ -100,4 +100,3 @@ def require_differentiable(dtype: DType, operation: str) -> None:
             found=str(dtype),
             remedy="convert first: x.astype(eo.float32).requires_grad_()",
         )
-

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from everyo.core.device import common_backend
 from everyo.core.dispatch import apply
@@ -24,6 +24,7 @@ from everyo.errors import UnsupportedOperationError
 
 Rule = Callable[..., Any]
 LINEAR, BILINEAR = ("linear",), ("bilinear",)  # jvp rules that are the operation itself
+_VARARGS = inspect.CO_VARARGS
 OUT, ALL, STATIC = -1, -2, -3  # origins of residuals that are no single input
 
 
@@ -94,7 +95,7 @@ class Primitive:
     """
 
     __slots__ = (
-        "batch", "broadcasts", "defaults", "doc", "family", "forward", "input_names", "jvp", "kernels",
+        "batch", "broadcasts", "defaults", "family", "forward", "input_names", "jvp", "kernels",
         "leading", "missing", "name", "options", "param_names", "plans", "samples", "variadic", "vjp",
     )  # fmt: skip
 
@@ -114,14 +115,16 @@ class Primitive:
         self.name = forward.__name__.lstrip("_")
         self.forward, self.vjp, self.jvp, self.batch = forward, vjp, jvp, batch
         self.family, self.broadcasts, self.missing = family, broadcasts, missing
-        self.samples, self.doc, self.options = samples, inspect.getdoc(forward) or "", options
-        parameters = list(inspect.signature(forward).parameters.values())[1:]
-        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-        self.input_names = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+        self.samples, self.options = samples, options
+        code = forward.__code__
+        named = code.co_argcount + code.co_kwonlyargcount
+        self.variadic = bool(code.co_flags & _VARARGS)
+        self.input_names = (
+            code.co_varnames[1 : code.co_argcount] + code.co_varnames[named : named + self.variadic]
+        )
         self.leading = len(self.input_names) - self.variadic  # inputs that stand before the *inputs
-        keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
-        self.param_names = tuple(p.name for p in keywords)
-        self.defaults = {p.name: p.default for p in keywords if p.default is not p.empty}
+        self.param_names = code.co_varnames[code.co_argcount : named]
+        self.defaults = dict(forward.__kwdefaults__ or {})
         self.kernels: dict[type, Callable[..., Any]] = {}
         self.plans: dict[Any, Plan] = {}
         if len(self.input_names) == 1 and not self.variadic:  # the one rule is that of the one input
@@ -200,7 +203,10 @@ class _Spy:
 
 def rule_arguments(rule: Rule) -> tuple[str, ...]:
     """Return the names of what `rule` reads, without its cotangent or tangent."""
-    return tuple(inspect.signature(rule).parameters)[1:]
+    code = getattr(rule, "__code__", None)
+    if code is None or code.co_flags & _VARARGS or rule.__dict__:  # wrapped in another callable
+        return tuple(inspect.signature(rule).parameters)[1:]
+    return code.co_varnames[1 : code.co_argcount]  # type: ignore[no-any-return]
 
 
 def _compile_plan(primitive: Primitive, mask: int, count: int, needed: int) -> Plan:
@@ -208,7 +214,7 @@ def _compile_plan(primitive: Primitive, mask: int, count: int, needed: int) -> P
     recorded = tuple(i for i in range(count) if mask >> i & 1)
     wanted = tuple(i for i in range(count) if needed >> i & 1)
     joint = callable(primitive.vjp)
-    rules = {0: primitive.vjp} if joint else {i: _rule_for(primitive, i) for i in recorded}
+    rules: dict[int, Rule] = {0: primitive.vjp} if joint else {i: _rule_for(primitive, i) for i in recorded}  # type: ignore[dict-item]
     residuals: list[str] = []
     for rule in rules.values():
         for name in rule_arguments(rule):

@@ -15,7 +15,7 @@ from everyo.core.cotangents import Several
 from everyo.errors import GraphStateError
 
 if TYPE_CHECKING:
-    from everyo.core.primitive import Plan, Primitive
+    from everyo.core.primitive import Plan
     from everyo.core.tensor import Tensor
 
 next_age = itertools.count().__next__

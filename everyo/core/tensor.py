@@ -5,6 +5,7 @@ Operators and array methods are attached in `everyo.ops.methods`, beside the ope
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -31,11 +32,12 @@ class Tensor:
         The gradient accumulated so far, of this tensor's shape and dtype.
     """
 
-    __slots__ = ("__weakref__", "data", "grad", "grad_node")
+    __slots__ = ("__weakref__", "data", "grad", "grad_node", "transform")
 
     data: Any
     grad: Tensor | None
     grad_node: Node | None
+    transform: Any  # what a transformation keeps beside the data; its interpreter comes first
 
     level = 0  # the transformation this tensor belongs to; 0 is the eager tape
     __array_ufunc__ = None  # NumPy's operators hand over to ours
@@ -149,8 +151,11 @@ class Tensor:
     def retains_grad(self) -> bool:
         """Whether a backward pass leaves its gradient in `grad` although this is no leaf."""
         node = self.grad_node
-        return node is not None and not node.is_leaf and node.extras is not None and (
-            node.extras.retained is not None and node.extras.retained() is self
+        return (
+            node is not None
+            and not node.is_leaf
+            and node.extras is not None
+            and (node.extras.retained is not None and node.extras.retained() is self)
         )
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -210,8 +215,6 @@ class Tensor:
         >>> print(hidden.grad)
         [2.]
         """
-        import weakref
-
         node = self._require_node("retain_grad")
         if not node.is_leaf:
             node.ensure_extras().retained = weakref.ref(self)
@@ -323,7 +326,7 @@ class Tensor:
             If this is a leaf that requires grad and recording is on.
         """
         if self.grad_node is not None and self.grad_node.is_leaf:
-            if current_mode().grad:
+            if current_mode().grad or value.level:
                 raise GraphStateError(
                     "a leaf that requires grad cannot be changed in place while operations are recorded",
                     operation="in-place assignment",
@@ -335,6 +338,11 @@ class Tensor:
             self.data = value.data  # an update of a parameter: it stays the same leaf
             return
         self.data, self.grad_node = value.data, value.grad_node
+        if self.level or value.level:
+            self.__class__ = type(value)
+            if value.level:
+                self.transform = value.transform
+                self.transform[0].adopted.append(weakref.ref(self))
 
     # ---- leaving the tensor world
 
@@ -487,7 +495,7 @@ class Tensor:
                 found=f"the result of {self.grad_node.name}" if self.grad_node else "",
                 remedy="copy x.detach(), or use x.clone(), which stays in the graph",
             )
-        copied = self._rebuild(self.data.copy())
+        copied: Tensor = self._rebuild(self.data.copy())
         memo[id(self)] = copied
         if self.grad is not None:
             copied.grad = self.grad.detach()._rebuild(self.grad.data.copy())
@@ -497,7 +505,9 @@ class Tensor:
         """Return a leaf of this class and grad state around `array`."""
         copied = object.__new__(type(self))
         copied.data, copied.grad, copied.grad_node = array, None, None
-        return copied.requires_grad_() if self.requires_grad else copied
+        if self.grad_node is not None:
+            copied.grad_node = LeafNode(copied)
+        return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if not self.is_leaf:
@@ -515,7 +525,9 @@ class Tensor:
         )
 
 
-def _unpickle(kind: type[Tensor], array: Any, device: str, requires_grad: bool, grad: Tensor | None) -> Tensor:
+def _unpickle(
+    kind: type[Tensor], array: Any, device: str, requires_grad: bool, grad: Tensor | None
+) -> Tensor:
     backend, place = devices.backend_for(device)
     tensor = object.__new__(kind)
     tensor.data, tensor.grad, tensor.grad_node = backend.asarray(array, None, place), grad, None

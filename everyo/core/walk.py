@@ -9,7 +9,7 @@ from typing import Any
 from everyo.core import anomaly
 from everyo.core.cotangents import Partial, add
 from everyo.core.device import Backend, backend_of
-from everyo.core.dispatch import wrap, wrap_output
+from everyo.core.dispatch import settle, wrap, wrap_output
 from everyo.core.modes import current_mode, reset_mode, set_mode
 from everyo.core.primitive import ALL, OUT, STATIC, Plan
 from everyo.core.registry import op
@@ -100,7 +100,7 @@ class Walk:
                         cotangents = self._check(plan, cotangents, g, saved)
                     if node.restore is not None:
                         cotangents = restore(cotangents, node.restore)
-                    saved = None
+                    saved = ()
                 else:
                     parents, cotangents = self._step(node, g)
                 g = None  # let go before the next rule allocates
@@ -111,7 +111,9 @@ class Walk:
                 else:
                     for parent, cotangent in zip(parents, cotangents):
                         if cotangent is not None:
-                            pending[parent] = add(pending[parent], cotangent) if parent in pending else cotangent
+                            pending[parent] = (
+                                add(pending[parent], cotangent) if parent in pending else cotangent
+                            )
                 cotangents = cotangent = None
             if not retain:
                 node.saved = FREED
@@ -225,7 +227,7 @@ def run_gradient_hooks(extras: Extras, g: Any, create_graph: bool) -> Any:
     complex_ = g.dtype.kind == "c"
     for hook in tuple(extras.on_gradient.values()):
         shown = op.conj(g) if complex_ else g
-        result = hook(shown if isinstance(shown, Tensor) else wrap(backend_of(shown).xp.materialize(shown)))
+        result = hook(shown if isinstance(shown, Tensor) else wrap(settle(shown)))
         if result is None:
             continue
         if not isinstance(result, Tensor) or result.shape != g.shape or result.dtype != g.dtype:

@@ -1,1 +1,33 @@
-"""The calculus: every operation, with its rules beside it. One file a family."""
+"""The calculus: every operation, with its rules beside it. One file a family.
+
+Importing this package defines all operations; the public ones are collected here from each module's
+``__all__``, and `methods` attaches operators and array methods to `Tensor`.
+"""
+
+from everyo.ops.arithmetic import *  # isort: skip
+from everyo.ops.piecewise import *  # isort: skip
+from everyo.ops.comparison import *  # isort: skip
+from everyo.ops.complex_parts import *  # isort: skip
+from everyo.ops.exponential import *  # isort: skip
+from everyo.ops.trigonometric import *  # isort: skip
+from everyo.ops.activations import *  # isort: skip
+from everyo.ops.creation import *  # isort: skip
+from everyo.ops.ranges import *  # isort: skip
+from everyo.ops.shape import *  # isort: skip
+from everyo.ops.conversion import *  # isort: skip
+from everyo.ops.gathering import *  # isort: skip
+from everyo.ops.rearranging import *  # isort: skip
+from everyo.ops.joining import *  # isort: skip
+from everyo.ops.contraction import *  # isort: skip
+from everyo.ops.einsum import *  # isort: skip
+from everyo.ops.convolution import *  # isort: skip
+from everyo.ops.pooling import *  # isort: skip
+from everyo.ops.embedding import *  # isort: skip
+from everyo.ops.stochastic import *  # isort: skip
+from everyo.ops.reductions import *  # isort: skip
+from everyo.ops.norms import *  # isort: skip
+from everyo.ops.statistics import *  # isort: skip
+from everyo.ops.normalizers import *  # isort: skip
+from everyo.ops.scans import *  # isort: skip
+from everyo.ops.sorting import *  # isort: skip
+from everyo.ops import methods  # isort: skip

@@ -1,16 +1,29 @@
-"""Creation: tensors from Python data, from arrays and from nothing."""
+"""Creation: tensors from Python data, from arrays and from nothing.
+
+Every function takes ``dtype`` (for floats the default float dtype, float32 unless it was set),
+``device`` ("cpu" unless another backend is registered) and ``requires_grad``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from everyo.core.device import backend_for, backend_of
-from everyo.core.dispatch import array_from, wrap
-from everyo.core.dtypes import as_dtype, default_for, get_default_dtype
+from everyo.core.dispatch import WEAK, array_from, wrap
+from everyo.core.dtypes import as_dtype, get_default_dtype
+from everyo.core.modes import is_grad_enabled
 from everyo.core.registry import op
+from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
-from everyo.errors import DeviceError
+from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
+from everyo.ops.families import primitive
+
+__all__ = [
+    "tensor", "asarray", "from_numpy",
+    "empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like",
+]  # fmt: skip
 
 
 def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
@@ -19,7 +32,7 @@ def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_
     Parameters
     ----------
     data : tensor, array, number or nested lists
-        The elements. Python floats take the default dtype (float32 unless set); arrays keep theirs.
+        The elements. Python ints become int64, floats the default float dtype; arrays keep their dtype.
     dtype : dtype-like, optional
         The dtype of the result.
     device : str, optional
@@ -38,6 +51,9 @@ def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_
         If the data are not numeric, or an integer tensor is to require grad.
     DeviceError
         If the device is unknown or unavailable.
+    GraphStateError
+        If `data` is, or contains, a tensor that requires grad while recording is on: a leaf would lose
+        the path to it. `asarray` and `stack` keep the path.
 
     Examples
     --------
@@ -45,13 +61,46 @@ def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_
     >>> eo.tensor([1.0, 2.0], requires_grad=True)
     tensor([1., 2.], dtype=float32, shape=(2,), requires_grad=True)
     """
-    array = _array(data, dtype, device, copy=True, operation="tensor")
-    made = wrap(array)
-    return made.requires_grad_() if requires_grad else made
+    tracked = _tracked(data)
+    if tracked is not None:
+        raise GraphStateError(
+            "a new leaf has no path to the tensors it is made of",
+            operation="tensor",
+            inputs=describe(tracked),
+            expected="data without a graph",
+            found="a tensor that requires grad",
+            remedy="use eo.asarray(...) or eo.stack([...]), which stay differentiable, or x.detach()",
+        )
+    return made(_array(data, dtype, device, True, "tensor"), requires_grad)
+
+
+def _tensors(data: Any) -> Iterator[Tensor]:
+    """Yield the tensors in nested lists."""
+    if isinstance(data, Tensor):
+        yield data
+    elif isinstance(data, (list, tuple)) and not set(map(type, data)) <= WEAK:
+        for item in data:
+            yield from _tensors(item)
+
+
+def _tracked(data: Any) -> Tensor | None:
+    """Return a tensor in nested lists whose derivative a copy of its elements would lose."""
+    recording = is_grad_enabled()
+    return next((t for t in _tensors(data) if t.level or (t.grad_node is not None and recording)), None)
+
+
+def _stacked(data: Any) -> Any:
+    """Return nested lists that contain tensors as one tensor; anything else as it is."""
+    from everyo.ops.joining import stack
+
+    if not isinstance(data, (list, tuple)) or next(_tensors(data), None) is None:
+        return data
+    return stack([_stacked(item) for item in data])
 
 
 def _array(data: Any, dtype: Any, device: str | None, copy: bool | None, operation: str) -> Any:
     """Return data as a raw array on `device`."""
+    data = _stacked(data)
     if isinstance(data, Tensor):
         device = data.device if device is None else device
         data = data.data
@@ -59,16 +108,27 @@ def _array(data: Any, dtype: Any, device: str | None, copy: bool | None, operati
     source = backend_of(data)
     wanted = None if dtype is None else as_dtype(dtype)
     if source is None:
-        data = array_from(data, backend, place, operation)
+        data = array_from(data, backend, place, operation, wanted)
     elif source is not backend:
         data = source.to_numpy(data)
-    return backend.asarray(data, wanted, place, copy)
+    try:
+        return backend.asarray(data, wanted, place, copy)
+    except TypeError as error:
+        raise DTypeError(
+            "the elements are not numeric",
+            operation=operation,
+            expected="booleans, integers, floats or complex numbers",
+            found=str(error),
+        ) from error
 
 
-def asarray(data: Any, /, *, dtype: Any = None, device: str | None = None, copy: bool | None = None) -> Tensor:
-    """Return `data` as a tensor, sharing memory where that is possible.
+def asarray(
+    data: Any, /, *, dtype: Any = None, device: str | None = None, copy: bool | None = None
+) -> Tensor:
+    """Return `data` as a tensor, sharing memory where that is possible and keeping the graph.
 
-    A tensor of the right dtype comes back as it is, with its graph.
+    A tensor of the right dtype comes back as it is. Nested lists that contain tensors are stacked, so that
+    gradients flow to these.
 
     Parameters
     ----------
@@ -84,16 +144,25 @@ def asarray(data: Any, /, *, dtype: Any = None, device: str | None = None, copy:
     Examples
     --------
     >>> import everyo as eo
-    >>> import numpy as np
-    >>> eo.asarray(np.arange(3.0)).dtype
-    dtype('float64')
+    >>> x = eo.tensor(3.0, requires_grad=True)
+    >>> eo.asarray([x, x * x, 1.0]).sum().backward()
+    >>> print(x.grad)
+    7.0
     """
-    if isinstance(data, Tensor):
-        if device is not None and device != data.device:
-            return data.to(device)  # type: ignore[no-any-return]
-        result = data if dtype is None else data.astype(dtype)
-        return op.copy(result) if copy and result is data else result  # type: ignore[no-any-return]
-    return wrap(_array(data, dtype, device, copy, "asarray"))
+    data = _stacked(data)
+    if not isinstance(data, Tensor):
+        return wrap(_array(data, dtype, device, copy, "asarray"))
+    result = data if dtype is None and device is None else data.to(device=device, dtype=dtype)
+    if result is not data and copy is False:
+        raise ArgumentError(
+            "the conversion needs a copy",
+            operation="asarray",
+            inputs=describe(data),
+            expected="a tensor of the wanted dtype and device",
+            found="copy=False",
+            remedy="leave copy out",
+        )
+    return op.copy(result) if copy and result is data else result
 
 
 def as_tensor(value: Any) -> Tensor:
@@ -120,34 +189,58 @@ def from_numpy(array: Any) -> Tensor:
     return asarray(array)
 
 
-def _made(array: Any, requires_grad: bool) -> Tensor:
-    made = wrap(array)
-    return made.requires_grad_() if requires_grad else made
+def made(array: Any, requires_grad: bool) -> Tensor:
+    """Return an array as a new leaf."""
+    leaf = wrap(array)
+    return leaf.requires_grad_() if requires_grad else leaf
 
 
-def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (int(shape),) if not isinstance(shape, Sequence) else tuple(int(n) for n in shape)
+def normalize_shape(shape: Any, operation: str) -> tuple[int, ...]:
+    """Return a shape as a tuple of ints; ShapeError or DTypeError for what is none."""
+    try:
+        sizes = tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
+    except TypeError:
+        raise DTypeError(
+            "a shape consists of integers",
+            operation=operation,
+            expected="an int or a tuple of ints",
+            found=repr(shape),
+        ) from None
+    if min(sizes, default=0) < 0:
+        raise ShapeError(
+            "a size cannot be negative", operation=operation, expected="sizes of at least 0", found=str(sizes)
+        )
+    return sizes
 
 
-def full(
-    shape: int | Sequence[int],
-    fill_value: float,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+def _filled(
+    name: str,
+    shape: Any,
+    dtype: Any,
+    device: str | None,
+    requires_grad: bool,
+    *arguments: Any,
+    **options: Any,
 ) -> Tensor:
-    """Return a tensor filled with one value.
+    """Return what the backend's function `name` makes of a shape."""
+    backend, place = backend_for(device)
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
+    array = getattr(backend.xp, name)(normalize_shape(shape, name), *arguments, dtype=wanted, **options)
+    return made(backend.asarray(array, None, place), requires_grad)
+
+
+def empty(
+    shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a tensor of arbitrary elements, to be overwritten.
 
     Examples
     --------
     >>> import everyo as eo
-    >>> print(eo.full((2,), 7.0))
-    [7. 7.]
+    >>> eo.empty((2, 3)).shape
+    (2, 3)
     """
-    backend, place = backend_for(device)
-    value = _array(fill_value, dtype, place, None, "full")
-    return _made(backend.asarray(backend.xp.full(_shape(shape), value), None, place), requires_grad)
+    return _filled("empty", shape, dtype, device, requires_grad)
 
 
 def zeros(
@@ -162,7 +255,7 @@ def zeros(
     [[0. 0.]
      [0. 0.]]
     """
-    return full(shape, 0, dtype=get_default_dtype() if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    return _filled("zeros", shape, dtype, device, requires_grad)
 
 
 def ones(
@@ -176,4 +269,128 @@ def ones(
     >>> print(eo.ones(3))
     [1. 1. 1.]
     """
-    return full(shape, 1, dtype=get_default_dtype() if dtype is None else dtype, device=device, requires_grad=requires_grad)
+    return _filled("ones", shape, dtype, device, requires_grad)
+
+
+def full(
+    shape: int | Sequence[int],
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor filled with one value; a tensor that requires grad gets the sum of the gradient.
+
+    Without `dtype` the value decides: an int makes int64, a float the default float dtype.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.full((2,), 7.0))
+    [7. 7.]
+    """
+    sizes = normalize_shape(shape, "full")
+    if isinstance(fill_value, Tensor) and _tracked(fill_value) is not None:
+        value = asarray(fill_value, dtype=dtype, device=device)
+        return op.copy(op.broadcast_to(value, shape=sizes))
+    value = _array(fill_value, dtype, device, None, "full")
+    if value.shape:
+        raise ShapeError(
+            "the value to fill with must be one number",
+            operation="full",
+            expected="shape ()",
+            found=f"shape {value.shape}",
+            remedy="use eo.broadcast_to(value, shape)",
+        )
+    return _filled("full", sizes, value.dtype, device, requires_grad, value)
+
+
+@primitive(None, None, missing="its result is constant", samples=lambda: [sample((2, 3)), sample(())])
+def _zeros_like(xp: Any, x: Any) -> Any:
+    return xp.zeros_like(x)
+
+
+@primitive(None, None, missing="its result is constant", samples=lambda: [sample((2, 3)), sample(())])
+def _ones_like(xp: Any, x: Any) -> Any:
+    return xp.ones_like(x)
+
+
+def _alike(x: Any, dtype: Any, device: str | None) -> dict[str, Any]:
+    """Return shape, dtype and device of what a ``*_like`` function makes."""
+    x = as_tensor(x)
+    return {
+        "shape": tuple(x.shape),
+        "dtype": x.dtype if dtype is None else dtype,
+        "device": x.device if device is None else device,
+    }
+
+
+def empty_like(
+    x: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return a tensor of arbitrary elements of the shape, dtype and device of `x`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.empty_like(eo.ones((2, 3))).shape
+    (2, 3)
+    """
+    return empty(**_alike(x, dtype, device), requires_grad=requires_grad)
+
+
+def zeros_like(
+    x: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return zeros of the shape, dtype and device of `x`; no gradient flows to `x`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.zeros_like(eo.tensor([1, 2])))
+    [0 0]
+    """
+    return zeros(**_alike(x, dtype, device), requires_grad=requires_grad)
+
+
+def ones_like(x: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
+    """Return ones of the shape, dtype and device of `x`; no gradient flows to `x`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.ones_like(eo.tensor([1.5, 2.5])))
+    [1. 1.]
+    """
+    return ones(**_alike(x, dtype, device), requires_grad=requires_grad)
+
+
+def full_like(
+    x: Any, fill_value: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Return one value in the shape, dtype and device of `x`; no gradient flows to `x`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.full_like(eo.ones(2), 7))
+    [7. 7.]
+    """
+    return full(fill_value=fill_value, **_alike(x, dtype, device), requires_grad=requires_grad)
+
+
+def number(value: Any, operation: str) -> Any:
+    """Return a parameter that must be a plain number; a tensor that requires grad is refused."""
+    if isinstance(value, Tensor):
+        if _tracked(value) is not None:
+            raise GraphStateError(
+                "this parameter is a plain number, so a gradient could not flow through it",
+                operation=operation,
+                inputs=describe(value),
+                expected="a Python number",
+                found="a tensor that requires grad",
+                remedy="pass x.item(), or write the expression with tensor operations",
+            )
+        return value.item()
+    return value

@@ -17,7 +17,6 @@ engine complex cotangents are plain transposes.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -31,7 +30,11 @@ Samples = Callable[[], Sequence[Sample]]
 
 
 def elementwise(
-    *partials: Rule | None, domain: Any = (-2.0, 2.0), samples: Samples | None = None, missing: str = ""
+    *partials: Rule | None,
+    domain: Any = (-2.0, 2.0),
+    samples: Samples | None = None,
+    missing: str = "",
+    **options: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]:
     """Declare an elementwise operation: the decorated kernel becomes the public function.
 
@@ -46,6 +49,8 @@ def elementwise(
         Samples in place of the family's own.
     missing : str
         Why a partial is None.
+    **options
+        Options of the `Primitive`.
 
     Returns
     -------
@@ -65,6 +70,7 @@ def elementwise(
             samples=samples or functools.partial(_elementwise_samples, count),
             missing=missing,
             domain=domain if isinstance(domain[0], tuple) else (domain,) * count,
+            **options,
         )
         return public(primitive)
 
@@ -74,20 +80,30 @@ def elementwise(
 def _elementwise_samples(count: int) -> list[Sample]:
     if count == 1:
         return [sample(shape) for shape in ((), (3,), (2, 3), (0,), (2, 1, 2))]
-    shapes = [((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)), ((0, 2), (2,)), ((4, 1, 2), (3, 1))]
+    shapes = [
+        ((), ()),
+        ((3,), (3,)),
+        ((2, 3), (3,)),
+        ((2, 1), (1, 3)),
+        ((), (2,)),
+        ((0, 2), (2,)),
+        ((4, 1, 2), (3, 1)),
+    ]
     return [sample(*(pair[i % 2] for i in range(count))) for pair in shapes]
 
 
-def discrete(kernel: Callable[..., Any]) -> Callable[..., Tensor]:
+def discrete(kernel: Any = None, *, samples: Samples | None = None) -> Any:
     """Declare an elementwise operation whose result (booleans, integers) carries no gradient."""
-    count = len(inspect.signature(kernel).parameters) - 1
+    if kernel is None:
+        return functools.partial(discrete, samples=samples)
+    count = kernel.__code__.co_argcount - 1
     primitive = Primitive(
         kernel,
         vjp=None,
         jvp=None,
         family="discrete",
         broadcasts=count > 1,
-        samples=functools.partial(_elementwise_samples, count),
+        samples=samples or functools.partial(_elementwise_samples, count),
         missing="its result is discrete",
     )
     return public(primitive)
@@ -96,34 +112,56 @@ def discrete(kernel: Callable[..., Any]) -> Callable[..., Tensor]:
 def public(primitive: Primitive) -> Callable[..., Tensor]:
     """Return the public function of a primitive whose call needs no preparation."""
     kernel = primitive.forward
-
     count = len(primitive.input_names)
+    function: Callable[..., Any]
     if count == 1:
-
-        def function(x: Any, /) -> Any:
-            return unary(primitive, x)
-
+        function = unary(primitive)
     elif count == 2:
-
-        def function(x1: Any, x2: Any, /) -> Any:  # type: ignore[misc]
-            return binary(primitive, x1, x2)
-
+        function = binary(primitive)
     else:
 
-        def function(*inputs: Any) -> Any:  # type: ignore[misc]
+        def function(*inputs: Any) -> Any:
             if len(inputs) != count:
-                signature.bind(*inputs)  # raises the TypeError that Python users know
+                raise TypeError(f"{primitive.name}() takes {count} operands, not {len(inputs)}")
             return apply(primitive, inputs)
 
-    functools.update_wrapper(function, kernel)
-    parameters = list(inspect.signature(kernel).parameters.values())[1:]
-    signature = inspect.Signature([p.replace(kind=p.POSITIONAL_ONLY) for p in parameters])
-    function.__signature__ = signature  # type: ignore[attr-defined]
-    function.primitive = primitive  # type: ignore[attr-defined]
+    for attribute in ("__module__", "__name__", "__qualname__"):
+        setattr(function, attribute, getattr(kernel, attribute))
+    function.__doc__ = _with_sections(kernel.__doc__ or "", primitive.input_names)
+    function.primitive = primitive  # type: ignore[attr-defined, union-attr]
     return function
 
 
-def linear(vjp: Rule | Sequence[Rule], *, samples: Samples, **options: Any) -> Callable[[Callable[..., Any]], Primitive]:
+_SECTIONS = """    Parameters
+    ----------
+    {names} : tensor, array or number
+        {operands}
+
+    Returns
+    -------
+    Tensor
+        Of the {result} shape.
+
+"""
+
+
+def _with_sections(doc: str, names: Sequence[str]) -> str:
+    """Return a docstring with the sections that are the same for all elementwise functions."""
+    if not doc or "Parameters\n" in doc:
+        return doc
+    several = len(names) > 1
+    sections = _SECTIONS.format(
+        names=", ".join(names),
+        operands="Shapes that broadcast; a number takes the others' dtype." if several else "Of any shape.",
+        result="broadcast" if several else "same",
+    )
+    summary, examples, rest = doc.partition("    Examples\n")
+    return summary + sections + examples + rest
+
+
+def linear(
+    vjp: Rule | Sequence[Rule], *, samples: Samples, **options: Any
+) -> Callable[[Callable[..., Any]], Primitive]:
     """Declare an operation that is linear in all its array inputs together; `vjp` is its transpose."""
     return functools.partial(_declare, vjp=vjp, jvp=LINEAR, family="linear", samples=samples, **options)
 

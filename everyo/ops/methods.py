@@ -5,62 +5,100 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from everyo import ops
 from everyo.core.device import backend_of
-from everyo.core.dispatch import WEAK, apply, binary, unary
-from everyo.core.primitive import Primitive
+from everyo.core.dispatch import WEAK, binary, unary
 from everyo.core.registry import op
-from everyo.ops import elementwise, shape  # noqa: F401 - the operations must be defined first
 from everyo.core.tensor import Tensor
+from everyo.errors import DTypeError, ShapeError, describe
+from everyo.ops.indexing import getitem, setitem
 
 BINARY = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
     "mod": "remainder", "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift", "matmul": "matmul",
 }  # fmt: skip
 COMPARISONS = {
-    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+    "eq": "equal", "ne": "not_equal",
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
 }  # fmt: skip
 UNARY = {"neg": "negative", "abs": "abs", "pos": "positive", "invert": "bitwise_invert"}
 
+# Public functions that are also methods, under the same name and with the tensor as first argument.
+METHODS = (
+    "sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin", "count_nonzero",
+    "cumsum", "cumprod", "logsumexp", "softmax", "log_softmax", "argsort", "nonzero",
+    "abs", "sign", "square", "sqrt", "reciprocal", "exp", "expm1", "log", "log1p", "log2", "log10",
+    "sin", "cos", "tan", "sinh", "cosh", "tanh", "sigmoid", "relu",
+    "ceil", "floor", "round", "trunc", "clip", "maximum", "minimum", "power",
+    "isfinite", "isinf", "isnan", "conj",
+    "dot", "matmul", "outer",
+    "ravel", "flatten", "squeeze", "expand_dims", "moveaxis", "swapaxes", "broadcast_to",
+    "flip", "roll", "repeat", "tile", "tril", "triu", "diagonal", "trace", "split", "unstack",
+    "take", "take_along_axis", "put_along_axis", "gather", "scatter_add", "index_add",
+    "astype", "to", "copy", "clone",
+)  # fmt: skip
+PROPERTIES = {"T": "transpose", "mT": "matrix_transpose", "real": "real", "imag": "imag"}
 
-def _operand(value: Any) -> bool:
-    """Whether an operator accepts `value` on its other side."""
-    return isinstance(value, Tensor) or type(value) in WEAK or isinstance(value, (list, tuple)) or (
-        backend_of(value) is not None
-    )
+
+def _foreign(value: Any) -> bool:
+    """Whether an operator leaves `value` on its other side to that value's own class."""
+    known = isinstance(value, (Tensor, list, tuple)) or type(value) in WEAK
+    return not known and backend_of(value) is None
 
 
-def _operator(primitive: Primitive, reflected: bool) -> Callable[[Tensor, Any], Any]:
-    if reflected:
-
-        def method(self: Tensor, other: Any) -> Any:
-            return binary(primitive, other, self) if _operand(other) else NotImplemented
-
-    else:
-
-        def method(self: Tensor, other: Any) -> Any:
-            if isinstance(other, Tensor) or _operand(other):
-                return binary(primitive, self, other)
-            return NotImplemented
+def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return NotImplemented if _foreign(other) else function(other, self)
 
     return method
 
 
-def _in_place(primitive: Primitive) -> Callable[[Tensor, Any], Any]:
+def _in_place(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
-        if not _operand(other):
+        result = function(self, other)
+        if result is NotImplemented:
             return NotImplemented
-        self.assign(binary(primitive, self, other))
+        if result.shape != self.shape or result.dtype != self.dtype:
+            result = _fitted(result, self)
+        self.assign(result)
         return self
 
     return method
 
 
-def _unary(primitive: Primitive) -> Callable[[Tensor], Any]:
-    def method(self: Tensor) -> Any:
-        return unary(primitive, self)
+def _fitted(result: Any, target: Tensor) -> Any:
+    """Return the result of an in-place statement in the dtype of its target, as NumPy converts it."""
+    if tuple(result.shape) != tuple(target.shape):
+        raise ShapeError(
+            "an in-place statement cannot change the shape",
+            operation="in-place assignment",
+            inputs=describe(target),
+            expected=f"shape {tuple(target.shape)}",
+            found=f"shape {tuple(result.shape)}",
+            remedy="write x = x + v instead of x += v",
+        )
+    if not target.backend.xp.can_cast(result.dtype, target.dtype, "same_kind"):
+        raise DTypeError(
+            "an in-place statement cannot change the dtype",
+            operation="in-place assignment",
+            inputs=describe(target),
+            expected=str(target.dtype),
+            found=str(result.dtype),
+            remedy="write x = x + v instead of x += v",
+        )
+    return op.astype(result, dtype=target.dtype)
 
-    return method
+
+def _reshape(self: Tensor, /, *shape: Any) -> Tensor:
+    """Return the elements in another shape, given as one tuple or as separate sizes; see `everyo.reshape`."""
+    return ops.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+
+def _transpose(self: Tensor, /, *axes: Any) -> Tensor:
+    """Return the tensor with its axes reversed or in the order given; see `everyo.transpose`."""
+    order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+    return ops.transpose(self, order)
 
 
 def _attach(name: str, method: Callable[..., Any]) -> None:
@@ -70,20 +108,30 @@ def _attach(name: str, method: Callable[..., Any]) -> None:
 
 
 def attach() -> None:
-    """Give `Tensor` its operators."""
+    """Give `Tensor` its operators, methods and properties."""
     known = op.__dict__
     for name, operation in BINARY.items():
         if operation in known:
-            _attach(f"__{name}__", _operator(known[operation], reflected=False))
-            _attach(f"__r{name}__", _operator(known[operation], reflected=True))
-            _attach(f"__i{name}__", _in_place(known[operation]))
+            function = binary(known[operation], _foreign)
+            _attach(f"__{name}__", function)
+            _attach(f"__r{name}__", _reflected(function))
+            _attach(f"__i{name}__", _in_place(function))
     for name, operation in COMPARISONS.items():
         if operation in known:
-            _attach(f"__{name}__", _operator(known[operation], reflected=False))
+            _attach(f"__{name}__", binary(known[operation], _foreign))
     for name, operation in UNARY.items():
         if operation in known:
-            _attach(f"__{name}__", _unary(known[operation]))
-    Tensor.__hash__ = object.__hash__  # type: ignore[method-assign]
+            _attach(f"__{name}__", unary(known[operation]))
+    _attach("__getitem__", getitem)
+    _attach("__setitem__", setitem)
+    _attach("reshape", _reshape)
+    _attach("transpose", _transpose)
+    for name in METHODS:
+        if hasattr(ops, name):
+            setattr(Tensor, name, getattr(ops, name))
+    for name, function_name in PROPERTIES.items():
+        if hasattr(ops, function_name):
+            setattr(Tensor, name, property(getattr(ops, function_name)))
 
 
 attach()

@@ -1,12 +1,24 @@
-"""Shape and layout: linear operations that move, repeat or sum elements."""
+"""Shape: the same elements under other axes."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
+from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import sample
-from everyo.ops.families import linear
+from everyo.core.tensor import Tensor
+from everyo.errors import ShapeError, describe
+from everyo.ops.axes import normalize_axes, normalize_axis
+from everyo.ops.creation import as_tensor, normalize_shape
+from everyo.ops.families import linear, public
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "broadcast_arrays", "broadcast_to", "expand_dims", "flatten",
+    "matrix_transpose", "moveaxis", "permute_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpose",
+]  # fmt: skip
 
 
 def _sum_to_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
@@ -19,17 +31,21 @@ def _sum_to_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, 
 
 @linear(
     lambda g, x_shape, x_dtype: op.astype(op.broadcast_to(g, shape=x_shape), dtype=x_dtype),
-    samples=lambda: [sample((2, 3), shape=(3,), dtype="float64"), sample((2, 3), shape=(2, 1), dtype="float64")],
+    samples=lambda: [
+        sample((2, 3), shape=(3,), dtype="float64"),
+        sample((2, 3), shape=(2, 1), dtype="float64"),
+        sample((0, 2), shape=(2,), dtype="float64"),
+    ],
 )
 def _sum_to(xp: Any, x: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Sum broadcast axes away: the transpose of broadcasting (seeds call it unbroadcast)."""
+    """Sum broadcast axes away: the transpose of broadcasting (also called unbroadcast)."""
     axes = _sum_to_axes(x.shape, shape)
     if axes:
         x = xp.sum(x, axis=axes, keepdims=True)
     if x.shape != shape:
         x = xp.reshape(x, shape)
     if x.dtype != dtype:
-        x = xp.astype(xp.real(x) if x.dtype.kind == "c" and dtype.kind != "c" else x, dtype)
+        x = xp.astype(xp.real(x) if x.dtype.kind == "c" and xp.dtype(dtype).kind != "c" else x, dtype)
     return x
 
 
@@ -49,11 +65,358 @@ def _reshape(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
     return xp.reshape(x, shape)
 
 
+def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
+    """Return the permutation that undoes `axes`."""
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
 @linear(
-    lambda g, x_dtype: op.astype(g, dtype=x_dtype),
-    samples=lambda: [sample((2, 3), dtype="float64")],
+    lambda g, axes: op.transpose(g, axes=_inverse(axes)),
+    samples=lambda: [
+        sample((2, 3), axes=(1, 0)),
+        sample((2, 3, 4), axes=(1, 2, 0)),
+        sample((), axes=()),
+        sample((0, 1, 2), axes=(2, 0, 1)),
+    ],
 )
-def _astype(xp: Any, x: Any, *, dtype: Any) -> Any:
-    if x.dtype == dtype:
-        return x
-    return xp.astype(xp.real(x) if x.dtype.kind == "c" and dtype.kind != "c" else x, dtype)
+def _transpose(xp: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
+    return xp.permute_dims(x, axes)
+
+
+@public
+@linear(
+    lambda g: op.matrix_transpose(g),
+    samples=lambda: [sample((2, 3)), sample((4, 2, 3)), sample((0, 2))],
+)
+def matrix_transpose(xp: Any, x: Any) -> Any:
+    """Swap the last two axes.
+
+    The gradient swaps them back.
+
+    Raises
+    ------
+    ShapeError
+        If there are fewer than two axes.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.matrix_transpose(eo.ones((5, 2, 3))).shape
+    (5, 3, 2)
+    """
+    return xp.matrix_transpose(x)
+
+
+def reshape(x: Any, /, shape: int | Sequence[int]) -> Tensor:
+    """Return the elements, in the same order, in another shape.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    shape : int or sequence of int
+        The new shape; one size may be -1, which stands for what remains.
+
+    Returns
+    -------
+    Tensor
+        Its gradient is reshaped back.
+
+    Raises
+    ------
+    ShapeError
+        If the sizes do not multiply to the number of elements.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.reshape(eo.arange(6), (2, -1)))
+    [[0 1 2]
+     [3 4 5]]
+    """
+    x = as_tensor(x)
+    return apply(_reshape, (x,), {"shape": _resolve(x, shape)})
+
+
+def _resolve(x: Tensor, shape: Any) -> tuple[int, ...]:
+    """Return a new shape for `x` with its -1 worked out."""
+    sizes = shape if type(shape) is tuple else (shape,) if not isinstance(shape, Sequence) else tuple(shape)
+    if set(map(type, sizes)) <= {int} and min(sizes, default=0) >= 0 and math.prod(sizes) == x.size:
+        return sizes
+    free = [i for i, n in enumerate(sizes) if n == -1]
+    sizes = normalize_shape([1 if i in free else n for i, n in enumerate(sizes)], "reshape")
+    known, size = math.prod(sizes), x.size
+    if len(free) == 1 and known and size % known == 0:
+        i = free[0]
+        return (*sizes[:i], size // known, *sizes[i + 1 :])
+    if free or known != size:
+        raise ShapeError(
+            "the elements do not fill this shape",
+            operation="reshape",
+            inputs=describe(x),
+            expected=f"sizes that multiply to {size}, of which one may be -1",
+            found=str(shape),
+        )
+    return sizes
+
+
+def flatten(x: Any, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+    """Return the elements with the axes from `start_axis` to `end_axis` joined into one.
+
+    The gradient is reshaped back.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.flatten(eo.ones((2, 3))).shape, eo.flatten(eo.ones((5, 2, 3)), 1).shape
+    ((6,), (5, 6))
+    """
+    x = as_tensor(x)
+    if not x.ndim:
+        return reshape(x, (1,))
+    start, end = (normalize_axis(a, x.ndim, "flatten") for a in (start_axis, end_axis))
+    if start > end:
+        raise ShapeError(
+            "the first axis lies behind the last",
+            operation="flatten",
+            inputs=describe(x),
+            expected="start_axis <= end_axis",
+            found=f"{start} and {end}",
+        )
+    joined = math.prod(x.shape[start : end + 1])
+    return reshape(x, (*x.shape[:start], joined, *x.shape[end + 1 :]))
+
+
+def ravel(x: Any, /) -> Tensor:
+    """Return the elements as one axis; the gradient is reshaped back.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.ravel(eo.tensor([[1, 2], [3, 4]])))
+    [1 2 3 4]
+    """
+    return reshape(x, (-1,)) if as_tensor(x).size else reshape(x, (0,))
+
+
+def squeeze(x: Any, /, axis: int | Sequence[int] | None = None) -> Tensor:
+    """Remove axes of size 1: those named, or all of them; the gradient gets them back.
+
+    Raises
+    ------
+    ShapeError
+        If a named axis has another size.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.squeeze(eo.ones((1, 3, 1)), axis=0).shape
+    (3, 1)
+    """
+    x = as_tensor(x)
+    if axis is None:
+        axes: Sequence[int] = [i for i, n in enumerate(x.shape) if n == 1]
+    else:
+        axes = normalize_axes(axis, x.ndim, "squeeze")
+    if any(x.shape[i] != 1 for i in axes):
+        raise ShapeError(
+            "only an axis of size 1 can be removed",
+            operation="squeeze",
+            inputs=describe(x),
+            expected="size 1",
+            found=f"sizes {tuple(x.shape[i] for i in axes)} of axes {tuple(axes)}",
+        )
+    return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
+
+
+def expand_dims(x: Any, /, axis: int | Sequence[int]) -> Tensor:
+    """Insert axes of size 1 at the positions they have in the result; the gradient loses them.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.expand_dims(eo.ones(3), 0).shape, eo.expand_dims(eo.ones(3), (0, -1)).shape
+    ((1, 3), (1, 3, 1))
+    """
+    x = as_tensor(x)
+    ndim = x.ndim + (len(axis) if isinstance(axis, Sequence) else 1)
+    axes = normalize_axes(axis, ndim, "expand_dims")
+    sizes = iter(x.shape)
+    return reshape(x, tuple(1 if i in axes else next(sizes) for i in range(ndim)))
+
+
+def atleast_1d(x: Any, /) -> Tensor:
+    """Return `x` with at least one axis.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.atleast_1d(2.0).shape
+    (1,)
+    """
+    x = as_tensor(x)
+    return x if x.ndim else reshape(x, (1,))
+
+
+def atleast_2d(x: Any, /) -> Tensor:
+    """Return `x` with at least two axes, new ones in front.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.atleast_2d([1.0, 2.0]).shape
+    (1, 2)
+    """
+    x = as_tensor(x)
+    return x if x.ndim > 1 else reshape(x, (1, x.size))
+
+
+def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
+    """Return `x` with its axes in another order: reversed, or as `axes` lists them.
+
+    The gradient is transposed back, by the inverse permutation.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any number of axes.
+    axes : sequence of int, optional
+        Axis ``i`` of the result is axis ``axes[i]`` of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If `axes` does not name every axis once.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.transpose(eo.ones((2, 3, 4))).shape, eo.transpose(eo.ones((2, 3, 4)), (1, 2, 0)).shape
+    ((4, 3, 2), (3, 4, 2))
+    """
+    x = as_tensor(x)
+    if axes is None:
+        return apply(_transpose, (x,), {"axes": tuple(range(x.ndim - 1, -1, -1))})
+    order = tuple([normalize_axis(a, x.ndim, "transpose") for a in axes])
+    if len(order) != x.ndim or len(set(order)) != x.ndim:
+        raise ShapeError(
+            "this is no permutation of the axes",
+            operation="transpose",
+            inputs=describe(x),
+            expected=f"each of {x.ndim} axes once",
+            found=str(axes),
+        )
+    return apply(_transpose, (x,), {"axes": order})
+
+
+def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
+    """Return `x` with its axes in the order of `axes`: `transpose` under the Array API's name.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.permute_dims(eo.ones((2, 3, 4)), (1, 2, 0)).shape
+    (3, 4, 2)
+    """
+    return transpose(x, axes)
+
+
+def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """Move axes to new positions; the others keep their order. The gradient moves them back.
+
+    Raises
+    ------
+    ShapeError
+        If there are not as many destinations as sources, or one is named twice.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.moveaxis(eo.ones((2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    x = as_tensor(x)
+    pairs = [
+        [normalize_axis(a, x.ndim, "moveaxis") for a in (named if isinstance(named, Sequence) else (named,))]
+        for named in (source, destination)
+    ]
+    if len({len(set(axes)) for axes in (*pairs, range(len(pairs[0])), range(len(pairs[1])))}) != 1:
+        raise ShapeError(
+            "sources and destinations do not pair up",
+            operation="moveaxis",
+            inputs=describe(x),
+            expected="as many different destinations as different sources",
+            found=f"{source} and {destination}",
+        )
+    order = [a for a in range(x.ndim) if a not in pairs[0]]
+    for place, axis in sorted(zip(pairs[1], pairs[0])):
+        order.insert(place, axis)
+    return apply(_transpose, (x,), {"axes": tuple(order)})
+
+
+def swapaxes(x: Any, /, axis1: int, axis2: int) -> Tensor:
+    """Exchange two axes; the gradient exchanges them back.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.swapaxes(eo.ones((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
+    x = as_tensor(x)
+    order = list(range(x.ndim))
+    a, b = (normalize_axis(axis, x.ndim, "swapaxes") for axis in (axis1, axis2))
+    order[a], order[b] = b, a
+    return apply(_transpose, (x,), {"axes": tuple(order)})
+
+
+def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> Tensor:
+    """Repeat `x` along new axes and axes of size 1 until it has the given shape.
+
+    The gradient is summed over what was repeated.
+
+    Raises
+    ------
+    ShapeError
+        If `x` does not broadcast to `shape`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.broadcast_to(eo.tensor([1, 2]), (2, 2)))
+    [[1 2]
+     [1 2]]
+    """
+    sizes = normalize_shape(shape, "broadcast_to")
+    return apply(_broadcast_to, (as_tensor(x),), {"shape": sizes})
+
+
+def broadcast_arrays(*xs: Any) -> tuple[Tensor, ...]:
+    """Return all tensors broadcast to their common shape.
+
+    Raises
+    ------
+    ShapeError
+        If there is none.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> [x.shape for x in eo.broadcast_arrays(eo.ones((2, 1)), eo.ones(3))]
+    [(2, 3), (2, 3)]
+    """
+    tensors = [as_tensor(x) for x in xs]
+    ndim = max([x.ndim for x in tensors], default=0)
+    shape = []
+    for sizes in zip(*((1,) * (ndim - x.ndim) + tuple(x.shape) for x in tensors)):
+        others = {n for n in sizes if n != 1}
+        if len(others) > 1:
+            raise ShapeError(
+                "the shapes do not broadcast together",
+                operation="broadcast_arrays",
+                inputs=describe(*tensors),
+                expected="axes, counted from the last, that are equal or 1",
+                found=" and ".join(str(tuple(x.shape)) for x in tensors),
+            )
+        shape.append(others.pop() if others else 1)
+    return tuple(broadcast_to(x, shape) for x in tensors)

@@ -2,40 +2,75 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from everyo.core.backward import repair
 from everyo.core.dispatch import wrap
 from everyo.core.modes import current_mode, reset_mode, set_mode
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, rule_arguments
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.errors import DTypeError, ShapeError, describe
+from everyo.core.walk import repair
+from everyo.errors import DTypeError, GraphStateError, ShapeError, describe
 
 
 class JVPTensor(Tensor):
     """A value of one level together with its tangent; both live on the level below."""
 
-    __slots__ = ("level", "tangent")
+    __slots__ = ()  # as Tensor: an object takes the class of the value that is assigned to it
 
-    def __init__(self, primal: Any, tangent: Any, level: int) -> None:
-        self.data, self.tangent, self.level = primal, tangent, level
+    def __init__(self, primal: Any, tangent: Any, interpreter: JVPInterpreter) -> None:
+        self.data, self.transform = primal, (interpreter, tangent)
         self.grad_node = self.grad = None
+
+    @property
+    def level(self) -> int:  # type: ignore[override]
+        """The level of the transformation that pairs the two."""
+        return self.transform[0].level
+
+    @property
+    def tangent(self) -> Any:
+        """The tangent."""
+        return self.transform[1]
 
 
 class JVPInterpreter:
-    """Processes primitives on `JVPTensor` values of its level."""
+    """Processes primitives on `JVPTensor` values of its level.
+
+    Attributes
+    ----------
+    level : int
+        How deep it is nested, from 1.
+    adopted : list of weakref
+        Tensors from outside that took one of its values in place; `release` gives them the value alone.
+    """
 
     def __init__(self, level: int, watch: Any) -> None:
         self.level, self.watch = level, watch
+        self.adopted: list[weakref.ref[Tensor]] = []
+
+    def release(self) -> None:
+        """Take the tangents out of tensors that outlive the transformation."""
+        for reference in self.adopted:
+            x = reference()
+            if isinstance(x, JVPTensor) and x.transform[0] is self:
+                x.assign(_tensor(x.data))
 
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute the primitive on the primals, push the tangents, and pair the two."""
         primals, tangents = [], []
         for x in inputs:
-            ours = isinstance(x, JVPTensor) and x.level == self.level
-            primals.append(x.data if ours else x.data if _plain(x) else x)
+            ours = isinstance(x, JVPTensor) and x.transform[0] is self
+            if not ours and getattr(x, "level", 0) >= self.level:
+                raise GraphStateError(
+                    "a value outlived the jvp that it belongs to",
+                    operation=primitive.name,
+                    expected="values that the function was given or made",
+                    found="a tensor kept from an earlier call",
+                    remedy="return it from the function instead",
+                )
+            primals.append(x.data if ours else _below(x))
             tangents.append(x.tangent if ours else None)
         out = primitive(*primals, **params)
         if primitive.jvp is None or all(t is None for t in tangents):
@@ -48,7 +83,9 @@ class JVPInterpreter:
         self.watch.tripped = False
         if primitive.jvp is LINEAR:
             pairs = zip(primals, tangents, strict=True)
-            return primitive(*(op.zeros_like(p) if t is None and _arraylike(p) else t for p, t in pairs), **params)
+            return primitive(
+                *(op.zeros_like(p) if t is None and _arraylike(p) else t for p, t in pairs), **params
+            )
         if primitive.jvp is BILINEAR:
             terms = [
                 primitive(*primals[:i], t, *primals[i + 1 :], **params)
@@ -82,7 +119,7 @@ class JVPInterpreter:
             return tuple(self._pair(o, t) for o, t in zip(out, tangents, strict=True))
         if tangent is None:
             return out if isinstance(out, Tensor) else wrap(out)
-        return JVPTensor(out, tangent, self.level)
+        return JVPTensor(out, tangent, self)
 
 
 def _plain(x: Any) -> bool:
@@ -94,7 +131,9 @@ def _arraylike(x: Any) -> bool:
     return hasattr(x, "shape")
 
 
-def _residuals(primitive: Primitive, rule: Any, primals: list[Any], out: Any, params: dict[str, Any]) -> list[Any]:
+def _residuals(
+    primitive: Primitive, rule: Any, primals: list[Any], out: Any, params: dict[str, Any]
+) -> list[Any]:
     """Return what `rule` reads, by the names of its arguments."""
     found: list[Any] = []
     for name in rule_arguments(rule):
@@ -103,9 +142,10 @@ def _residuals(primitive: Primitive, rule: Any, primals: list[Any], out: Any, pa
             found.append(out)
         elif name in params:
             found.append(params[name])
-        elif primitive.variadic:
+        elif primitive.variadic and base == primitive.input_names[-1]:
             attribute = name[len(base) + 1 :]
-            found.append(tuple(getattr(p, attribute) for p in primals) if attribute else tuple(primals))
+            group = primals[primitive.leading :]
+            found.append(tuple(getattr(p, attribute) for p in group) if attribute else tuple(group))
         elif name in primitive.input_names:
             found.append(primals[primitive.input_names.index(name)])
         else:
@@ -178,17 +218,20 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
         interpreter = JVPInterpreter(level, watch)
         token = set_mode(mode.replace(interpreters=(*mode.interpreters, interpreter)))
         try:
-            lower = [
-                JVPTensor(*(x.data if _plain(x) else x for x in pair), level)
-                for pair in zip(points, directions, strict=True)
-            ]
+            pairs = zip(points, directions, strict=True)
+            lower = [JVPTensor(_below(p), _below(t), interpreter) for p, t in pairs]
             result = function(*lower)
+            if isinstance(result, JVPTensor) and result.transform[0] is interpreter:
+                return _tensor(result.data), _tensor(result.tangent)
+            return result, op.zeros_like(result)
         finally:
             reset_mode(token)
-    if isinstance(result, JVPTensor) and result.level == level:
-        value, tangent = result.data, result.tangent
-        return _tensor(value), _tensor(tangent)
-    return _tensor(result), wrap(result.backend.xp.zeros_like(result.data))
+            interpreter.release()
+
+
+def _below(x: Tensor) -> Any:
+    """Return what the level below computes with: an eager tensor without a graph may as well stay raw."""
+    return x.data if _plain(x) else x
 
 
 def _tensor(value: Any) -> Tensor:

@@ -9,6 +9,8 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 from hypothesis import settings  # noqa: E402
 
+import everyo  # noqa: E402, F401 - pytest finds the modules it collects doctests from already imported
+
 # The same examples in every run, so that a red suite means a changed tree. To search for new ones:
 # pytest --hypothesis-profile=explore
 settings.register_profile("everyo", derandomize=True, deadline=None)

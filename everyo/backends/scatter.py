@@ -1,0 +1,74 @@
+"""Writing at indices of NumPy arrays: the NumPy backend's part of indexing and its transpose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+_FEW = 512  # below this many elements NumPy's own loop is quicker than flat positions
+
+
+def assemble(parts: Iterable[tuple[Any, Any, bool]], shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return zeros to which each value is added at its index.
+
+    `parts` holds ``(index, value, repeats)``; `repeats` says that an index may name an element twice.
+    """
+    out = np.zeros(shape, dtype)
+    for index, value, repeats in parts:
+        if repeats:
+            _add_at(out, index, value)
+            continue
+        target = out[index]
+        if getattr(target, "base", None) is out:  # a view
+            target += value
+        else:
+            out[index] = target + value
+    return out
+
+
+def _add_at(out: Any, index: tuple[Any, ...], value: Any) -> None:
+    count = 0
+    while count < len(index) and isinstance(index[count], np.ndarray):
+        count += 1
+    whole = all(item is Ellipsis or (type(item) is slice and item == slice(None)) for item in index[count:])
+    if value.size < _FEW or not count or not whole:
+        np.add.at(out, index, value)
+        return
+    positions: Any = 0
+    for i, n in zip(index[:count], out.shape):
+        if i.min() < -n or i.max() >= n:
+            raise IndexError(f"an index is out of bounds for an axis of size {n}")
+        positions = positions * n + np.where(i < 0, i + n, i).astype(np.intp, copy=False)
+    inner = math.prod(out.shape[count:])
+    if inner != 1:
+        positions = positions[..., None] * inner + np.arange(inner)
+    np.add.at(out.reshape(-1), positions.reshape(-1), value.reshape(-1))
+
+
+def replaced(x: Any, index: tuple[Any, ...], value: Any) -> Any:
+    """Return a copy of `x` in which `value` stands at `index`; of repeated indices the last one counts."""
+    out = x.copy()
+    overwrite(out, index, value)
+    return out
+
+
+def overwrite(x: Any, index: tuple[Any, ...], value: Any) -> None:
+    """Write `value` into `x` itself at `index`."""
+    x[_in_order(index)] = np.ascontiguousarray(value) if getattr(value, "ndim", 0) > 1 else value
+
+
+def _in_order(index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the index with arrays that NumPy visits first to last: it follows the order of the memory."""
+    return tuple([np.ascontiguousarray(i) if getattr(i, "ndim", 0) > 1 else i for i in index])
+
+
+def last_writes(index: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+    """Return for each element that `index` names whether a value written there would last."""
+    index = _in_order(index)
+    owner = np.zeros(shape, np.intp)
+    ids = np.arange(owner[index].size).reshape(owner[index].shape)
+    owner[index] = ids
+    return owner[index] == ids

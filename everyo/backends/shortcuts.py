@@ -1,0 +1,30 @@
+"""NumPy functions without the Python wrappers that cost more than the work on a small array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_SMALL = 1024  # elements that are written faster than a view of zero strides is made
+
+
+def reduction(ufunc: np.ufunc, dtype: Any = None) -> Callable[..., Any]:
+    """Return ``np.sum``, ``np.max`` or a relative: the bare ``reduce`` of its ufunc."""
+    reduce: Any = ufunc.reduce
+
+    def reduced(x: Any, axis: Any = None, dtype: Any = dtype, keepdims: bool = False) -> Any:
+        return reduce(x, axis, dtype, None, keepdims)
+
+    return reduced
+
+
+def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
+    """Return `x` broadcast to `shape`: a view as in NumPy, but written out where that is little."""
+    if x.ndim > len(shape) or math.prod(shape) > _SMALL:
+        return np.broadcast_to(x, shape)
+    out = np.empty(shape, x.dtype)
+    out[...] = x
+    return out

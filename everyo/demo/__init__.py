@@ -1,0 +1,1 @@
+"""`everyo demo`: a small convolutional network learns to read handwritten digits."""

@@ -1,0 +1,69 @@
+"""Calling a module with other parameters than its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError
+from everyo.nn.module import Module
+
+
+def functional_call(
+    module: Module, parameters: Mapping[str, Tensor], args: Any = (), kwargs: Mapping[str, Any] | None = None
+) -> Any:
+    """Call `module` as a function of its parameters and buffers too, as transformations need it.
+
+    Parameters
+    ----------
+    module : Module
+        Unchanged after the call.
+    parameters : mapping from str to Tensor
+        What takes the place of parameters and buffers; those not named keep their value. A parameter
+        that is shared is replaced everywhere.
+    args : tuple or a single argument
+        Positional arguments of the call.
+    kwargs : mapping, optional
+        Keyword arguments of the call.
+
+    Returns
+    -------
+    Any
+        What the module returns.
+
+    Raises
+    ------
+    ArgumentError
+        If the module has no parameter or buffer of such a name.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> layer = eo.nn.Linear(1, 1, bias=False)
+    >>> f = lambda w: eo.nn.functional_call(layer, {"weight": w}, eo.tensor([3.0]))
+    >>> value, slope = eo.jvp(f, (eo.tensor([[2.0]]),), (eo.tensor([[1.0]]),))
+    >>> print(value, slope)
+    [6.] [3.]
+    """
+    places: dict[str, tuple[Module, str]] = {}
+    for path, owner in module.named_modules(remove_duplicate=False):
+        for found in (owner.named_parameters, owner.named_buffers):
+            for name, _ in found(recurse=False, remove_duplicate=False):
+                places[f"{path}.{name}" if path else name] = (owner, name)
+    if unknown := [name for name in parameters if name not in places]:
+        raise ArgumentError(
+            f"there is no parameter or buffer {unknown[0]!r}",
+            operation="functional_call",
+            expected=", ".join(places),
+            found=", ".join(parameters),
+        )
+    held = {name: owner.__dict__[key] for name, (owner, key) in places.items()}
+    new = {id(held[name]): value for name, value in parameters.items()}
+    try:
+        for name, (owner, key) in places.items():
+            owner.__dict__[key] = new.get(id(held[name]), held[name])
+        return module(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
+    finally:
+        for name, (owner, key) in places.items():
+            owner.__dict__[key] = held[name]

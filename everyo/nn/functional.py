@@ -1,0 +1,139 @@
+"""`nn.functional`: what layers and losses compute, as functions without parameters of their own.
+
+Activations, convolutions and pooling are the operations of the same names in `everyo`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from everyo import ops
+from everyo.core.tensor import Tensor
+from everyo.errors import ShapeError, describe
+from everyo.nn.cross_entropy import (
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    nll_loss,
+)
+from everyo.nn.regression import huber_loss, l1_loss, mse_loss
+from everyo.ops import (
+    avg_pool1d,
+    avg_pool2d,
+    conv1d,
+    conv2d,
+    conv3d,
+    dropout,
+    elu,
+    gelu,
+    leaky_relu,
+    log_softmax,
+    max_pool1d,
+    max_pool2d,
+    relu,
+    sigmoid,
+    silu,
+    softmax,
+    softplus,
+    tanh,
+)
+from everyo.ops.axes import normalize_axis
+from everyo.ops.creation import as_tensor
+
+__all__ = [
+    "linear", "flatten", "embedding", "dropout",
+    "conv1d", "conv2d", "conv3d", "avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d",
+    "elu", "gelu", "leaky_relu", "log_softmax", "relu", "sigmoid", "silu", "softmax", "softplus", "tanh",
+    "cross_entropy", "nll_loss", "binary_cross_entropy_with_logits", "huber_loss", "l1_loss", "mse_loss",
+]  # fmt: skip
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
+    """Return ``input @ weight.T + bias``.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., in_features)
+        The input.
+    weight : Tensor, shape (out_features, in_features)
+        The weight.
+    bias : Tensor, shape (out_features,), optional
+        The bias.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(..., out_features)``.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit each other.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.functional.linear(eo.tensor([1.0, 2.0]), eo.tensor([[3.0, 4.0]]), eo.tensor([0.5])))
+    [11.5]
+    """
+    input, weight = as_tensor(input), as_tensor(weight)
+    if weight.ndim != 2 or not input.ndim or input.shape[-1] != weight.shape[1]:
+        raise ShapeError(
+            "the input does not fit the weight",
+            operation="linear",
+            inputs=describe(input, weight),
+            expected="input (..., in_features) and weight (out_features, in_features)",
+            found=f"{input.shape} and {weight.shape}",
+        )
+    y = input @ ops.permute_dims(weight, (1, 0))
+    return y if bias is None else y + bias
+
+
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Join the axes from `start_dim` to `end_dim`, both included.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such axis.
+    ShapeError
+        If the last axis comes before the first.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.nn.functional.flatten(eo.ones((2, 3, 4)), 1).shape
+    (2, 12)
+    """
+    input = as_tensor(input)
+    shape = input.shape or (1,)  # a 0-d tensor becomes a vector of one element
+    start, end = (normalize_axis(axis, len(shape), "flatten") for axis in (start_dim, end_dim))
+    if start > end:
+        raise ShapeError(
+            "the last axis comes before the first",
+            operation="flatten",
+            inputs=describe(input),
+            expected="start_dim <= end_dim",
+            found=f"start_dim={start_dim}, end_dim={end_dim}",
+        )
+    return ops.reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+def embedding(input: Any, weight: Any) -> Tensor:
+    """Return the rows of `weight` that the integers in `input` name: ``weight[input]``.
+
+    The gradient with respect to `weight` adds up where a row was used several times.
+
+    Raises
+    ------
+    IndexingError
+        If an index is outside the table.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.functional.embedding(eo.tensor([1, 0]), eo.tensor([[1.0], [2.0]])))
+    [[2.]
+     [1.]]
+    """
+    return ops.embedding(weight, input)

@@ -1,0 +1,145 @@
+"""Initial values for parameters, drawn through `eo.random`; each function returns the tensor it filled.
+
+The names end in an underscore because the tensor takes a new value; no other holder of its old value
+sees the change.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.ops import random
+
+__all__ = [
+    "constant_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "uniform_", "xavier_normal_",
+    "xavier_uniform_", "zeros_",
+]  # fmt: skip
+
+_GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
+
+
+def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill with draws from the uniform distribution on [low, high).
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> w = eo.nn.init.uniform_(eo.zeros(100), -2.0, 2.0)
+    >>> bool((abs(w) <= 2.0).all())
+    True
+    """
+    return _set(tensor, random.uniform(low, high, size=tensor.shape, dtype=tensor.dtype, generator=generator))
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill with draws from the normal distribution."""
+    return _set(tensor, random.normal(mean, std, size=tensor.shape, dtype=tensor.dtype, generator=generator))
+
+
+def constant_(tensor: Tensor, value: float) -> Tensor:
+    """Fill with one value."""
+    return _set(tensor, tensor.backend.xp.full_like(tensor.data, value))
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Fill with zeros."""
+    return constant_(tensor, 0.0)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Fill with ones."""
+    return constant_(tensor, 1.0)
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Fill so that activations keep their variance: uniform within ``gain * sqrt(3 / fan)``.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        A weight of shape ``(out, in, ...)``.
+    a : float, default 0
+        The negative slope, for ``nonlinearity="leaky_relu"``; ``sqrt(5)`` gives ``1 / sqrt(fan_in)``, the
+        bound with which layers start.
+    mode : {"fan_in", "fan_out"}
+        Keep the variance of activations, or of gradients.
+    nonlinearity : str
+        What follows: "linear", "sigmoid", "tanh", "relu", "selu" or "leaky_relu".
+    generator : eo.random.Generator, optional
+        The source of randomness.
+
+    References
+    ----------
+    He et al., "Delving deep into rectifiers", 2015.
+    """
+    bound = _gain(nonlinearity, a) * math.sqrt(3 / _fan(tensor, mode))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Fill as `kaiming_uniform_` does, with normal draws of standard deviation ``gain / sqrt(fan)``."""
+    return normal_(tensor, 0.0, _gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator)
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill uniformly within ``gain * sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio, 2010)."""
+    bound = gain * math.sqrt(6 / (_fan(tensor, "fan_in") + _fan(tensor, "fan_out")))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill as `xavier_uniform_` does, with normal draws of the same variance."""
+    return normal_(
+        tensor, 0.0, gain * math.sqrt(2 / (_fan(tensor, "fan_in") + _fan(tensor, "fan_out"))), generator
+    )
+
+
+def _set(tensor: Tensor, value: Any) -> Tensor:
+    tensor.data = value.data if isinstance(value, Tensor) else value
+    return tensor
+
+
+def _fan(tensor: Tensor, mode: str) -> int:
+    """Return how many inputs each output of a layer is connected to ("fan_in"), or the other way round."""
+    if mode not in ("fan_in", "fan_out"):
+        raise ArgumentError(
+            "no such mode", operation="nn.init", expected="'fan_in' or 'fan_out'", found=repr(mode)
+        )
+    if tensor.ndim < 2:
+        raise ShapeError(
+            "fan_in and fan_out need a weight of two or more axes",
+            operation="nn.init",
+            inputs=describe(tensor),
+            expected="shape (out, in, ...)",
+            found=str(tensor.shape),
+        )
+    fan = tensor.shape[mode == "fan_in"] * math.prod(tensor.shape[2:])
+    return max(fan, 1)  # an empty weight takes any bound
+
+
+def _gain(nonlinearity: str, slope: float) -> float:
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2 / (1 + slope**2))
+    if nonlinearity not in _GAINS:
+        raise ArgumentError(
+            "no such nonlinearity",
+            operation="nn.init",
+            expected=", ".join([*_GAINS, "leaky_relu"]),
+            found=repr(nonlinearity),
+        )
+    return _GAINS[nonlinearity]

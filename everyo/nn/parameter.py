@@ -1,0 +1,42 @@
+"""Parameter: a tensor that a module trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everyo.core.tensor import Tensor
+from everyo.ops.creation import tensor
+
+
+class Parameter(Tensor):
+    """A leaf tensor that requires grad and that a `Module` registers when it is set as an attribute.
+
+    Operations on a parameter return plain tensors.
+
+    Parameters
+    ----------
+    data : tensor, array, number or nested lists
+        The initial value. The array of a tensor is shared (it never changes under either of them);
+        anything else is copied.
+    requires_grad : bool, default True
+        False freezes the parameter.
+
+    Raises
+    ------
+    DTypeError
+        If it is to require grad and `data` is neither floating-point nor complex.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.nn.Parameter([1.0, 2.0])
+    parameter([1., 2.], dtype=float32, shape=(2,), requires_grad=True)
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        self.data = data.data if isinstance(data, Tensor) else tensor(data).data
+        self.grad = self.grad_node = None
+        if requires_grad:
+            self.requires_grad_()

@@ -1,0 +1,76 @@
+"""Losses of regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everyo import ops
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError
+from everyo.nn.reduction import reduce, require_same_shape
+from everyo.ops.creation import as_tensor
+
+
+def _difference(input: Any, target: Any, operation: str) -> Tensor:
+    input, target = as_tensor(input), as_tensor(target)
+    require_same_shape(input, target, operation)
+    return input - target
+
+
+def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+    """Squared error ``(input - target)**2``; derivative ``2 * (input - target)``.
+
+    Parameters
+    ----------
+    input, target : Tensor
+        Of one shape.
+    reduction : {"mean", "sum", "none"}
+        What becomes of the errors.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes differ.
+    ArgumentError
+        If there is no such reduction.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.functional.mse_loss(eo.tensor([1.0, 2.0]), eo.tensor([1.0, 4.0])))
+    2.0
+    """
+    difference = _difference(input, target, "mse_loss")
+    return reduce(difference * difference, reduction, "mse_loss")
+
+
+def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+    """Absolute error ``|input - target|``; derivative ``sign(input - target)``. Parameters as in `mse_loss`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.functional.l1_loss(eo.tensor([1.0, 2.0]), eo.tensor([1.0, 4.0])))
+    1.0
+    """
+    return reduce(ops.abs(_difference(input, target, "l1_loss")), reduction, "l1_loss")
+
+
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    """Squared error, halved, up to `delta` and linear beyond: its derivative is the difference, clipped.
+
+    Parameters as in `mse_loss`, and `delta`, which must be positive.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.functional.huber_loss(eo.tensor([0.0, 0.0]), eo.tensor([1.0, 3.0]), reduction="none"))
+    [0.5 2.5]
+    """
+    if not delta > 0:
+        raise ArgumentError(
+            "delta is out of range", operation="huber_loss", expected="delta > 0", found=repr(delta)
+        )
+    difference = _difference(input, target, "huber_loss")
+    inside = ops.clip(difference, -delta, delta)
+    return reduce(inside * (difference - 0.5 * inside), reduction, "huber_loss")

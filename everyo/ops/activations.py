@@ -1,0 +1,348 @@
+"""Activation functions of neural networks, elementwise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from everyo.core.dispatch import apply
+from everyo.core.registry import op
+from everyo.core.samples import Sample, Values, sample
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError
+from everyo.ops.creation import as_tensor
+from everyo.ops.families import discrete, elementwise, primitive
+
+__all__ = [
+    "elu",
+    "gelu",
+    "leaky_relu",
+    "log_sigmoid",
+    "relu",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softplus",
+    "softsign",
+]
+
+SQRT_HALF, INVERSE_SQRT_TAU = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)
+SELU_SCALE, SELU_ALPHA = 1.0507009873554804934, 1.6732632423543772848
+
+
+def _ordered(x: Any) -> Any:
+    """Return a kernel's operand unless it is complex: there is no above and below 0."""
+    if x.dtype.kind == "c":
+        raise TypeError("complex numbers are not ordered")
+    return x
+
+
+@discrete
+def _stop_gradient(xp: Any, x: Any) -> Any:
+    """The elements as they are, as a constant."""
+    return x
+
+
+# By its output, which the next layer keeps anyway: where that is not positive, it is 0 or NaN itself.
+@elementwise(lambda g, out: op.where(out > 0, g, op.stop_gradient(out)))
+def relu(xp: Any, x: Any) -> Any:
+    """Rectified linear unit ``max(x, 0)``, elementwise.
+
+    The derivative is 1 above 0, and 0 below and at 0. NaN stays NaN, and so does its derivative.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([-1.0, 0.0, 2.0], requires_grad=True)
+    >>> eo.relu(x).sum().backward()
+    >>> print(x.grad)
+    [0. 0. 1.]
+    """
+    return xp.maximum(_ordered(x), 0)
+
+
+@elementwise(lambda g, out: g * (out * (1 - out)))
+def sigmoid(xp: Any, x: Any) -> Any:
+    """Logistic function ``1 / (1 + exp(-x))``, elementwise, without overflow.
+
+    ``d sigmoid(x) = sigmoid(x) (1 - sigmoid(x)) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.sigmoid(eo.tensor([-1000.0, 0.0, 1000.0])))
+    [0.  0.5 1. ]
+    """
+    return xp.sigmoid(x)
+
+
+@elementwise(lambda g, x: g * op.sigmoid(x))
+def _softplus(xp: Any, x: Any) -> Any:
+    return xp.maximum(x, 0.0) + xp.log1p(xp.exp(xp.copysign(x, -1.0)))  # half the time of xp.logaddexp
+
+
+def softplus(x: Any, /, beta: float = 1.0) -> Tensor:
+    """Smooth version of relu, ``log(1 + exp(beta x)) / beta``, elementwise, without overflow.
+
+    ``d softplus(x) = sigmoid(beta x) dx``.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape.
+    beta : float, default 1.0
+        How sharp the bend is.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.softplus(eo.tensor([-1000.0, 1000.0])))
+    [   0. 1000.]
+    """
+    return _softplus(x) if beta == 1.0 else _softplus(as_tensor(x) * beta) / beta
+
+
+def log_sigmoid(x: Any, /) -> Tensor:
+    """Logarithm of the logistic function, ``-log(1 + exp(-x))``, elementwise, without overflow.
+
+    ``d log_sigmoid(x) = sigmoid(-x) dx``.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.log_sigmoid(eo.tensor(-1000.0)):.1f}")
+    -1000.0
+    """
+    return -_softplus(-as_tensor(x))
+
+
+def _silu_slope(g: Any, x: Any) -> Any:
+    s = op.sigmoid(x)
+    return g * (s * (1 + x * (1 - s)))
+
+
+@elementwise(_silu_slope)
+def silu(xp: Any, x: Any) -> Any:
+    """``x * sigmoid(x)``, elementwise; also called swish.
+
+    ``d silu(x) = s (1 + x (1 - s)) dx`` with ``s = sigmoid(x)``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.silu(eo.tensor(1.0)):.4f}")
+    0.7311
+    """
+    return x * xp.sigmoid(x)
+
+
+def _gelu_slope(g: Any, x: Any) -> Any:
+    return g * (0.5 * op.erfc(-SQRT_HALF * x) + x * (INVERSE_SQRT_TAU * op.exp(-0.5 * x * x)))
+
+
+@elementwise(_gelu_slope)
+def _gelu(xp: Any, x: Any) -> Any:
+    return 0.5 * x * xp.erfc(-SQRT_HALF * x)
+
+
+_BEND, _STEEPNESS = 0.044715, 2.0 * math.sqrt(2.0 / math.pi)
+_SATURATED = 30.0  # there the sigmoid is 0 or 1, and the cube does not overflow yet
+
+
+def _gelu_tanh_slope(g: Any, x: Any) -> Any:
+    x = op.clip(x, -_SATURATED, _SATURATED)
+    square = x * x
+    s = op.sigmoid(_STEEPNESS * x * (1 + _BEND * square))
+    return g * (s * (1 + _STEEPNESS * x * (1 - s) * (1 + 3 * _BEND * square)))
+
+
+@elementwise(_gelu_tanh_slope)
+def _gelu_tanh(xp: Any, x: Any) -> Any:
+    # (1 + tanh(u)) / 2 is sigmoid(2 u), which keeps its digits where tanh is close to -1.
+    near = xp.clip(_ordered(x), -_SATURATED, _SATURATED)
+    return x * xp.sigmoid(_STEEPNESS * near * (1 + _BEND * near * near))
+
+
+def gelu(x: Any, /, approximate: str = "none") -> Tensor:
+    """Gaussian error linear unit ``x P(x)``, P the normal distribution function, elementwise.
+
+    ``d gelu(x) = (P(x) + x p(x)) dx`` with the normal density p.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape.
+    approximate : {"none", "tanh"}, default "none"
+        "tanh" takes ``(1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))) / 2`` for P, and its derivative.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+
+    Raises
+    ------
+    ArgumentError
+        If `approximate` is something else.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.gelu(eo.tensor(1.0)):.4f}")
+    0.8413
+    """
+    if approximate not in ("none", "tanh"):
+        raise ArgumentError(
+            "there is no such approximation",
+            operation="gelu",
+            expected='approximate="none" or "tanh"',
+            found=repr(approximate),
+            remedy='leave it out for the exact function, or pass approximate="tanh"',
+        )
+    return _gelu(x) if approximate == "none" else _gelu_tanh(x)
+
+
+def _slopes(**params: float) -> list[Sample]:
+    return [sample(x, **params) for x in ((), (2, 3), (0,), Values([-1.5, 0.5, 2.0]))]
+
+
+def _leaky_slope(g: Any, x: Any, negative_slope: float) -> Any:
+    return op.where(x > 0, g, negative_slope * g)
+
+
+@primitive(
+    _leaky_slope,
+    _leaky_slope,
+    family="elementwise",
+    samples=lambda: [*_slopes(negative_slope=0.1), *_slopes(negative_slope=-0.5)],
+)
+def _leaky_relu(xp: Any, x: Any, *, negative_slope: float) -> Any:
+    return xp.where(_ordered(x) > 0, x, negative_slope * x)
+
+
+def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
+    """``x`` above 0, ``negative_slope * x`` below, elementwise.
+
+    The derivative is 1 above 0, and `negative_slope` below and at 0.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape.
+    negative_slope : float, default 0.01
+        The slope below 0.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.leaky_relu(eo.tensor([-1.0, 2.0]), 0.1))
+    [-0.1  2. ]
+    """
+    return apply(_leaky_relu, (x,), {"negative_slope": float(negative_slope)})
+
+
+def _elu_slope(g: Any, x: Any, alpha: float) -> Any:
+    positive = x > 0
+    # The exponent is cut off before the exponential, so that the branch not taken cannot overflow.
+    return op.where(positive, g, g * (alpha * op.exp(op.where(positive, 0, x))))
+
+
+@primitive(
+    _elu_slope,
+    _elu_slope,
+    family="elementwise",
+    samples=lambda: [*_slopes(alpha=1.0), *_slopes(alpha=0.5)],
+)
+def _elu(xp: Any, x: Any, *, alpha: float) -> Any:
+    return xp.where(_ordered(x) > 0, x, alpha * xp.expm1(xp.minimum(x, 0)))
+
+
+def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
+    """``x`` above 0, ``alpha * (exp(x) - 1)`` below, elementwise.
+
+    The derivative is 1 above 0, and ``alpha * exp(x)`` below and at 0.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape.
+    alpha : float, default 1.0
+        Minus the limit far below 0.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.elu(eo.tensor(-1.0)):.4f}")
+    -0.6321
+    """
+    return apply(_elu, (x,), {"alpha": float(alpha)})
+
+
+def selu(x: Any, /) -> Tensor:
+    """``elu`` with the scale and the `alpha` of self-normalizing networks, elementwise.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.selu(eo.tensor(-1.0)):.4f}")
+    -1.1113
+    """
+    return SELU_SCALE * elu(x, SELU_ALPHA)
+
+
+def softsign(x: Any, /) -> Tensor:
+    """``x / (1 + |x|)``, elementwise: ``d softsign(x) = dx / (1 + |x|)**2``.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.softsign(eo.tensor([-1.0, 3.0])))
+    [-0.5   0.75]
+    """
+    x = as_tensor(x)
+    return x / (1 + op.abs(x))

@@ -1,0 +1,367 @@
+"""Gathering elements by tensors of positions, and scattering them back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everyo.core.dispatch import apply
+from everyo.core.registry import op
+from everyo.core.samples import Integers, Values, sample
+from everyo.core.tensor import Tensor
+from everyo.errors import IndexingError, ShapeError, describe
+from everyo.ops.axes import normalize_axis
+from everyo.ops.creation import as_tensor
+from everyo.ops.families import primitive
+from everyo.ops.indexing import ARRAY
+from everyo.ops.shape import broadcast_to, reshape
+
+__all__ = [
+    "gather", "index_add", "nonzero", "put_along_axis", "scatter_add", "take", "take_along_axis",
+]  # fmt: skip
+
+
+@primitive(
+    None,
+    None,
+    missing="its result is discrete",
+    samples=lambda: [sample((2, 3)), sample(Values([0, 3, 0, 1]))],
+)
+def _nonzero(xp: Any, x: Any) -> Any:
+    return xp.nonzero(x)
+
+
+def _along(xp: Any, shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
+    """Return the index that picks `indices` along one axis and everything along the others."""
+    ndim = len(shape)
+    return tuple(
+        indices if i == axis else xp.reshape(xp.arange(n), (1,) * i + (n,) + (1,) * (ndim - i - 1))
+        for i, n in enumerate(shape)
+    )
+
+
+def _along_samples(kept: bool) -> list[Any]:
+    return [
+        sample((3,), Integers((4,), 3), axis=0),
+        sample((2, 3), Values([[0], [-1]]), axis=1),
+        sample((2, 3, 2), Integers((4, 3, 2), 2), axis=0),
+        sample((2, 0), Integers((2, 0), 1), axis=0),
+    ]
+
+
+@primitive(
+    vjp=(
+        lambda g, x_shape, indices, axis: op.scatter_along_axis(g, indices, axis=axis, shape=x_shape),
+        None,
+    ),
+    jvp=(lambda t, indices, axis: op.take_along_axis(t, indices, axis=axis), None),
+    missing="the positions are integers",
+    samples=lambda: [
+        sample((3,), Integers((4,), 3), axis=0),
+        sample((2, 3), Values([[0], [-1]]), axis=1),
+        sample((2, 3), Values([[0, 2]]), axis=1),
+        sample((2, 3, 2), Integers((4, 3, 2), 2), axis=0),
+        sample((2, 0), Integers((2, 0), 1), axis=0),
+    ],
+)
+def _take_along_axis(xp: Any, x: Any, indices: Any, *, axis: int) -> Any:
+    return xp.take_along_axis(x, indices, axis=axis)
+
+
+@primitive(
+    vjp=(lambda g, indices, axis: op.take_along_axis(g, indices, axis=axis), None),
+    jvp=(lambda t, indices, axis, shape: op.scatter_along_axis(t, indices, axis=axis, shape=shape), None),
+    missing="the positions are integers",
+    samples=lambda: [
+        sample((4,), Integers((4,), 3), axis=0, shape=(3,)),
+        sample((2, 1), Values([[0], [-1]]), axis=1, shape=(2, 3)),
+    ],
+)
+def _scatter_along_axis(xp: Any, values: Any, indices: Any, *, axis: int, shape: tuple[int, ...]) -> Any:
+    """Add values to zeros of `shape` at positions along one axis: the transpose of `take_along_axis`."""
+    return xp.assemble([(_along(xp, shape, indices, axis), values, True)], shape, values.dtype)
+
+
+def _positions(x: Tensor, indices: Any, operation: str) -> Tensor:
+    """Return indices as an integer tensor."""
+    found = as_tensor(indices)
+    if not found.size and not isinstance(indices, Tensor):
+        found = found.astype("int64")  # an empty list has no dtype of its own
+    if found.dtype.kind not in "iu":
+        raise IndexingError(
+            "positions must be integers",
+            operation=operation,
+            inputs=describe(x, found),
+            expected="an integer dtype",
+            found=str(found.dtype),
+        )
+    return found
+
+
+def nonzero(x: Any, /) -> tuple[Tensor, ...]:
+    """Return the positions of the elements that are not zero, one integer tensor for each axis.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> rows, columns = eo.nonzero(eo.tensor([[0, 3], [4, 0]]))
+    >>> print(rows, columns)
+    [0 1] [1 0]
+    """
+    x = as_tensor(x)
+    if not x.ndim:
+        raise ShapeError(
+            "a 0-d tensor has no positions", operation="nonzero", inputs=describe(x), expected="an axis"
+        )
+    return apply(_nonzero, (x,))
+
+
+def take(x: Any, indices: Any, /, axis: int | None = None) -> Tensor:
+    """Return the slices of `x` at positions along an axis; without `axis`, elements of the flat tensor.
+
+    The gradient adds up where a position occurs several times.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any dtype.
+    indices : int or integer tensor
+        Positions, negative ones from the end; its shape takes the place of the axis.
+    axis : int, optional
+        Along which axis.
+
+    Raises
+    ------
+    IndexingError
+        If a position is outside the axis or no integer.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.take(eo.tensor([10, 20, 30]), [2, 0, -1]))
+    [30 10 30]
+    """
+    x = as_tensor(x)
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    lead = (slice(None),) * normalize_axis(axis, x.ndim, "take")
+    return x[(*lead, _positions(x, indices, "take"))]
+
+
+def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Tensor:
+    """Return for each position of `indices` the element of `x` in that place along an axis.
+
+    ``out[i, j] = x[indices[i, j], j]`` for axis 0. The gradient adds up where a position repeats.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any dtype.
+    indices : integer tensor
+        With as many axes as `x`, which broadcast against those of `x` except `axis`.
+    axis : int, default -1
+        The axis that the positions count along.
+
+    Raises
+    ------
+    IndexingError
+        If a position is outside the axis or no integer.
+    ShapeError
+        If the shapes do not fit.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([[10, 30, 20], [60, 40, 50]])
+    >>> print(eo.take_along_axis(x, eo.tensor([[1], [0]]), axis=1))
+    [[30]
+     [60]]
+    """
+    x = as_tensor(x)
+    axis = normalize_axis(axis, x.ndim, "take_along_axis")
+    return apply(_take_along_axis, (x, _positions(x, indices, "take_along_axis")), {"axis": axis})
+
+
+def put_along_axis(x: Any, indices: Any, values: Any, /, axis: int) -> Tensor:
+    """Return `x` with `values` in the places that `take_along_axis` would read; `x` does not change.
+
+    The gradient of `x` is 0 in these places, that of `values` comes from them.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any dtype.
+    indices : integer tensor
+        With as many axes as `x`; where a position repeats, the last value counts.
+    values : tensor or number
+        Broadcast to the shape of `indices`.
+    axis : int
+        The axis that the positions count along.
+
+    Raises
+    ------
+    IndexingError
+        If a position is outside the axis or no integer.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.put_along_axis(eo.zeros((2, 3)), eo.tensor([[1], [0]]), 9.0, axis=1))
+    [[0. 9. 0.]
+     [9. 0. 0.]]
+    """
+    out = op.copy(as_tensor(x))
+    axis = normalize_axis(axis, out.ndim, "put_along_axis")
+    found = _same_rank(out, _positions(out, indices, "put_along_axis"), "put_along_axis")
+    out[_along(out.backend.xp, tuple(out.shape), found, axis)] = values
+    return out
+
+
+def _same_rank(x: Tensor, indices: Tensor, operation: str) -> Tensor:
+    if x.ndim != indices.ndim:
+        raise ShapeError(
+            "tensor and positions must have equally many axes",
+            operation=operation,
+            inputs=describe(x, indices),
+            expected=f"{x.ndim} axes",
+            found=f"{indices.ndim}",
+        )
+    return indices
+
+
+def _reach(x: Tensor, indices: Tensor, axis: int) -> tuple[slice, ...]:
+    """Return the part of `x` that positions smaller than it read from or write to."""
+    return tuple(slice(None) if i == axis else slice(n) for i, n in enumerate(indices.shape))
+
+
+def gather(x: Any, axis: int, indices: Any, /) -> Tensor:
+    """Return ``out[i, j] = x[indices[i, j], j]`` for axis 0, and likewise for other axes.
+
+    As `take_along_axis`, but `indices` may be smaller than `x` along the other axes. The gradient adds up
+    where a position repeats.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any dtype.
+    axis : int
+        The axis that the positions count along.
+    indices : integer tensor
+        With as many axes as `x`; its shape is that of the result.
+
+    Raises
+    ------
+    IndexingError
+        If a position is outside the axis or no integer.
+    ShapeError
+        If the shapes do not fit.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.gather(eo.tensor([[1, 2], [3, 4]]), 1, eo.tensor([[0, 0], [1, 0]])))
+    [[1 1]
+     [4 3]]
+    """
+    x = as_tensor(x)
+    axis = normalize_axis(axis, x.ndim, "gather")
+    found = _fitting(x, indices, axis, "gather")
+    return take_along_axis(x[_reach(x, found, axis)], found, axis)
+
+
+def _fitting(x: Tensor, indices: Any, axis: int, operation: str) -> Tensor:
+    found = _same_rank(x, _positions(x, indices, operation), operation)
+    if any(n > m for i, (n, m) in enumerate(zip(found.shape, x.shape)) if i != axis):
+        raise ShapeError(
+            "there are positions beyond the tensor's other axes",
+            operation=operation,
+            inputs=describe(x, found),
+            expected=f"positions no larger than {tuple(x.shape)} except along axis {axis}",
+            found=str(tuple(found.shape)),
+        )
+    return found
+
+
+def scatter_add(x: Any, axis: int, indices: Any, src: Any, /) -> Tensor:
+    """Return `x` with ``src[i, j]`` added at ``[indices[i, j], j]`` for axis 0, and likewise for other axes.
+
+    Values at one position add up. The gradient passes to `x` unchanged and is gathered for `src`.
+
+    Parameters
+    ----------
+    x : tensor
+        Does not change.
+    axis : int
+        The axis that the positions count along.
+    indices : integer tensor
+        With as many axes as `x`.
+    src : tensor
+        At least of the shape of `indices`.
+
+    Raises
+    ------
+    IndexingError
+        If a position is outside the axis or no integer.
+    ShapeError
+        If the shapes do not fit.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.scatter_add(eo.zeros(3), 0, eo.tensor([0, 2, 0]), eo.tensor([1.0, 2.0, 3.0])))
+    [4. 0. 2.]
+    """
+    x, src = as_tensor(x), as_tensor(src)
+    axis = normalize_axis(axis, x.ndim, "scatter_add")
+    found = _fitting(x, indices, axis, "scatter_add")
+    _same_rank(x, src, "scatter_add")
+    if any(n > m for n, m in zip(found.shape, src.shape)):
+        raise ShapeError(
+            "there are more positions than values",
+            operation="scatter_add",
+            inputs=describe(src, found),
+            expected=f"values of at least the shape {tuple(found.shape)}",
+            found=str(tuple(src.shape)),
+        )
+    src = src[tuple(slice(n) for n in found.shape)]
+    shape = tuple(m if i == axis else n for i, (n, m) in enumerate(zip(found.shape, x.shape)))
+    added = apply(op.scatter_along_axis, (src, found), {"axis": axis, "shape": shape})
+    if shape != tuple(x.shape):
+        room = tuple((0, m - n) for n, m in zip(shape, x.shape))
+        added = apply(op.pad, (added,), {"pad_width": room, "value": 0})
+    return x + added
+
+
+def index_add(x: Any, indices: Any, values: Any, /, *, axis: int = 0) -> Tensor:
+    """Return `x` with slices added at positions along an axis.
+
+    Values at one position add up. The gradient passes to `x` unchanged; `values` gets it from there.
+
+    Parameters
+    ----------
+    x : tensor
+        Does not change.
+    indices : integer tensor
+        Positions along the axis.
+    values : tensor
+        Broadcast to the shape of ``take(x, indices, axis)``.
+    axis : int, default 0
+        Along which axis.
+
+    Raises
+    ------
+    IndexingError
+        If a position is outside the axis or no integer.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.index_add(eo.zeros(3), eo.tensor([0, 2, 0]), eo.tensor([1.0, 2.0, 3.0])))
+    [4. 0. 2.]
+    """
+    x, values = as_tensor(x), as_tensor(values)
+    axis = normalize_axis(axis, x.ndim, "index_add")
+    found = _positions(x, indices, "index_add")
+    shape = tuple(x.shape)
+    values = broadcast_to(values, (*shape[:axis], *found.shape, *shape[axis + 1 :]))
+    index = (*(slice(None),) * axis, ARRAY)
+    return x + apply(op.assemble, (values, found), {"indices": (index,), "shape": shape})

@@ -1,0 +1,292 @@
+"""Joining tensors into one and taking one apart."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from everyo.core.dispatch import WEAK, apply
+from everyo.core.registry import op
+from everyo.core.samples import sample
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.ops.axes import normalize_axis
+from everyo.ops.creation import as_tensor, asarray
+from everyo.ops.families import linear
+from everyo.ops.shape import atleast_1d, atleast_2d, broadcast_arrays, expand_dims, reshape
+
+__all__ = [
+    "array_split", "concat", "concatenate", "hstack", "meshgrid", "split", "stack", "unstack", "vstack",
+]  # fmt: skip
+
+
+def _concat_vjp(g: Any, arrays_shape: Sequence[Any], axis: int, needs: Sequence[bool]) -> list[Any]:
+    parts, stop = [], 0
+    for shape, needed in zip(arrays_shape, needs):
+        start, stop = stop, stop + shape[axis]
+        index = (*(slice(None),) * axis, slice(start, stop))
+        parts.append(op.getitem(g, index=index) if needed else None)
+    return parts
+
+
+@linear(
+    _concat_vjp,
+    samples=lambda: [
+        sample((3,), (2,), axis=0),
+        sample((2, 1), (2, 0), (2, 3), axis=1),
+        sample((1, 2, 2), axis=0),
+    ],
+    broadcasts=True,
+)
+def _concat(xp: Any, *arrays: Any, axis: int) -> Any:
+    return xp.concat(arrays, axis=axis)
+
+
+def _stack_vjp(g: Any, axis: int, needs: Sequence[bool]) -> list[Any]:
+    lead = (slice(None),) * axis
+    return [op.getitem(g, index=(*lead, i)) if needed else None for i, needed in enumerate(needs)]
+
+
+@linear(
+    _stack_vjp,
+    samples=lambda: [
+        sample((), (), (), axis=0),
+        sample((3,), (3,), axis=1),
+        sample((2, 0), (2, 0), axis=1),
+        sample((2, 3), axis=2),
+    ],
+    broadcasts=True,
+)
+def _stack(xp: Any, *arrays: Any, axis: int) -> Any:
+    return xp.stack(arrays, axis=axis)
+
+
+def _operands(arrays: Iterable[Any], operation: str) -> list[Tensor]:
+    """Return what is to be joined as tensors; Python numbers take the dtype of the others."""
+    items = list(arrays)
+    if not items:
+        raise ShapeError(
+            "there is nothing to join", operation=operation, expected="at least one tensor", found="none"
+        )
+    scalars = [x for x in items if type(x) in WEAK]
+    if not scalars:
+        return [as_tensor(x) for x in items]
+    tensors = [x if type(x) in WEAK else as_tensor(x) for x in items]
+    others = [x for x in tensors if isinstance(x, Tensor)]
+    if not others:
+        dtype: Any = asarray(scalars).dtype
+    else:
+        dtype = others[0].backend.xp.result_type(*(x.dtype for x in others), *scalars)
+    device = others[0].device if others else None
+    return [x if isinstance(x, Tensor) else asarray(x, dtype=dtype, device=device) for x in tensors]
+
+
+def concat(arrays: Iterable[Any], /, *, axis: int | None = 0) -> Tensor:
+    """Join tensors along an axis that they have; their other axes must agree.
+
+    The gradient is cut into the parts again.
+
+    Parameters
+    ----------
+    arrays : sequence of tensors
+        What is joined, in order; dtypes are promoted.
+    axis : int or None, default 0
+        Along which axis; None joins the flattened tensors.
+
+    Raises
+    ------
+    ShapeError
+        If there is no tensor, or the shapes do not fit.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.concat([eo.tensor([1, 2]), eo.tensor([3])]))
+    [1 2 3]
+    """
+    tensors = _operands(arrays, "concat")
+    if axis is None:
+        tensors, axis = [reshape(x, (x.size,)) for x in tensors], 0
+    return apply(_concat, tensors, {"axis": normalize_axis(axis, tensors[0].ndim, "concat")})
+
+
+def concatenate(arrays: Iterable[Any], /, axis: int | None = 0) -> Tensor:
+    """Join tensors along an axis that they have: `concat` under NumPy's name.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.concatenate([eo.ones((2, 1)), eo.ones((2, 3))], 1).shape
+    (2, 4)
+    """
+    return concat(arrays, axis=axis)
+
+
+def stack(arrays: Iterable[Any], /, axis: int = 0) -> Tensor:
+    """Join tensors of one shape along a new axis.
+
+    The gradient is taken apart along that axis.
+
+    Parameters
+    ----------
+    arrays : sequence of tensors
+        What is joined, in order; dtypes are promoted, Python numbers take the dtype of the others.
+    axis : int, default 0
+        The position of the new axis in the result.
+
+    Raises
+    ------
+    ShapeError
+        If there is no tensor, or the shapes differ.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.stack([eo.tensor([1, 2]), eo.tensor([3, 4])], axis=1))
+    [[1 3]
+     [2 4]]
+    """
+    tensors = _operands(arrays, "stack")
+    return apply(_stack, tensors, {"axis": normalize_axis(axis, tensors[0].ndim + 1, "stack")})
+
+
+def vstack(arrays: Iterable[Any], /) -> Tensor:
+    """Join tensors as rows: along the first axis, vectors as matrices of one row.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.vstack([eo.tensor([1, 2]), eo.tensor([3, 4])]))
+    [[1 2]
+     [3 4]]
+    """
+    return concat([atleast_2d(x) for x in _operands(arrays, "vstack")])
+
+
+def hstack(arrays: Iterable[Any], /) -> Tensor:
+    """Join tensors side by side: along the second axis, vectors along their only one.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.hstack([eo.tensor([1, 2]), eo.tensor([3, 4])]))
+    [1 2 3 4]
+    """
+    tensors = [atleast_1d(x) for x in _operands(arrays, "hstack")]
+    return concat(tensors, axis=min(tensors[0].ndim - 1, 1))
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """Return the parts of `x` along an axis, which they no longer have: the inverse of `stack`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> a, b = eo.unstack(eo.tensor([[1, 2], [3, 4]]), axis=1)
+    >>> print(a, b)
+    [1 3] [2 4]
+    """
+    x = as_tensor(x)
+    axis = normalize_axis(axis, x.ndim, "unstack")
+    return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
+
+
+def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
+    """Cut `x` along an axis into equal parts, or at given positions.
+
+    The gradients of the parts are joined again.
+
+    Parameters
+    ----------
+    x : tensor
+        With at least one axis.
+    indices_or_sections : int or sequence of int
+        The number of parts, or where each part but the first begins.
+    axis : int, default 0
+        Along which axis.
+
+    Raises
+    ------
+    ShapeError
+        If the axis cannot be cut into that many equal parts.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> [part.tolist() for part in eo.split(eo.arange(5), [1, 3])]
+    [[0], [1, 2], [3, 4]]
+    """
+    x = as_tensor(x)
+    n = x.shape[normalize_axis(axis, x.ndim, "split")]
+    if not isinstance(indices_or_sections, Sequence) and n % operator.index(indices_or_sections):
+        raise ShapeError(
+            "the axis cannot be cut into equal parts",
+            operation="split",
+            inputs=describe(x),
+            expected=f"a divisor of {n}",
+            found=str(indices_or_sections),
+            remedy="use eo.array_split, which allows parts of different size",
+        )
+    return array_split(x, indices_or_sections, axis)
+
+
+def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
+    """Cut `x` as `split` does; parts of a given number may differ by one in size.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> [part.tolist() for part in eo.array_split(eo.arange(5), 3)]
+    [[0, 1], [2, 3], [4]]
+    """
+    x = as_tensor(x)
+    axis = normalize_axis(axis, x.ndim, "array_split")
+    n = x.shape[axis]
+    if isinstance(indices_or_sections, Sequence):
+        bounds = [0, *map(operator.index, indices_or_sections), n]
+    else:
+        count = operator.index(indices_or_sections)
+        if count < 1:
+            raise ArgumentError(
+                "there must be at least one part",
+                operation="split",
+                expected="a positive number",
+                found=str(count),
+            )
+        size, longer = divmod(n, count)
+        bounds = [i * size + min(i, longer) for i in range(count + 1)]
+    lead = (slice(None),) * axis
+    return [x[(*lead, slice(start, stop))] for start, stop in itertools.pairwise(bounds)]
+
+
+def meshgrid(*xs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Return the coordinates of the points of a grid, one tensor for each vector of coordinates.
+
+    Parameters
+    ----------
+    *xs : tensor
+        Vectors.
+    indexing : {"xy", "ij"}
+        Whether the first two axes of the results are exchanged ("xy") or in the order of the vectors.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x, y = eo.meshgrid(eo.arange(3), eo.arange(2))
+    >>> print(x)
+    [[0 1 2]
+     [0 1 2]]
+    """
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError(
+            "there is no such indexing", operation="meshgrid", expected="xy or ij", found=repr(indexing)
+        )
+    order = list(range(len(xs)))
+    if indexing == "xy":
+        order[:2] = order[:2][::-1]
+    vectors = [reshape(x, (x.size,)) for x in map(as_tensor, xs)]
+    return broadcast_arrays(
+        *(expand_dims(x, [i for i in range(len(xs)) if i != at]) for x, at in zip(vectors, order))
+    )

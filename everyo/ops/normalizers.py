@@ -1,0 +1,178 @@
+"""logsumexp and the softmax family: exponentials weighed against their sum."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from everyo.core.dispatch import apply
+from everyo.core.primitive import Primitive
+from everyo.core.registry import op
+from everyo.core.samples import Sample, Values, sample
+from everyo.core.tensor import Tensor
+from everyo.ops.axes import normalize_axes
+from everyo.ops.families import primitive
+from everyo.ops.reductions import Axis, AxisParam, expand, inexact, reduce, reduction_samples
+
+__all__ = ["log_softmax", "logsumexp", "softmax"]
+
+
+def _below_top(xp: Any, x: Any, axis: AxisParam) -> tuple[Any, Any]:
+    """Return `x` minus its maximum along `axis`, and that maximum.
+
+    Beside an infinity finite elements are nothing, and infinities are equal; all stay ``-inf`` where
+    there is nothing else.
+    """
+    if 0 in x.shape:
+        nothing = xp.sum(x, axis=axis, keepdims=True)
+        return x, xp.full_like(nothing, -math.inf)
+    top = xp.max(x.real if x.dtype.kind == "c" else x, axis=axis, keepdims=True)
+    if xp.all(xp.isfinite(top)):
+        return x - top, top
+    below = x - xp.where(xp.isinf(top), xp.zeros_like(top), top)
+    beside = xp.where(x == math.inf, xp.zeros_like(x), xp.full_like(x, -math.inf))
+    return xp.where(top == math.inf, beside, below), top
+
+
+def _logsumexp_vjp(g: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
+    return expand(g, x.shape, axis, keepdims) * op.softmax(x, axis=axis, of_nothing=0.0)
+
+
+def _logsumexp_jvp(t: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
+    return op.sum(t * op.softmax(x, axis=axis, of_nothing=0.0), axis=axis, keepdims=keepdims)
+
+
+def _logsumexp_samples() -> list[Sample]:
+    return reduction_samples(sample((0, 2), axis=(0,), keepdims=False))
+
+
+# The rules do not take exp(x - out): beside a large x the result is rounded too coarsely.
+@primitive(_logsumexp_vjp, _logsumexp_jvp, samples=_logsumexp_samples)
+def _logsumexp(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
+    below, top = _below_top(xp, x, axis)
+    total = xp.sum(xp.exp(below), axis=axis, keepdims=True)
+    out = xp.log(xp.where(total == 0, xp.ones_like(total), total)) + top  # 0 only where top is -inf
+    return out if keepdims else xp.squeeze(out, axis=axis)
+
+
+def logsumexp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """Logarithm of the sum of exponentials along axes, without overflow.
+
+    ``dx = g * softmax(x)``; 0 for elements that are ``-inf``, even where all are.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape; integers are computed in float64.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+
+    Returns
+    -------
+    Tensor
+        ``-inf`` for empty axes.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([1000.0, 1000.0, -float("inf")], requires_grad=True)
+    >>> y = eo.logsumexp(x)
+    >>> y.backward()
+    >>> print(y.detach(), x.grad)
+    1000.6932 [0.5 0.5 0. ]
+    """
+    return reduce(op.logsumexp, inexact(x), axis, keepdims)
+
+
+def _softmax_rule(g: Any, out: Any, axis: AxisParam) -> Any:
+    return out * (g - op.sum(g * out, axis=axis, keepdims=True))
+
+
+def _log_softmax_vjp(g: Any, out: Any, axis: AxisParam) -> Any:
+    return g - op.exp(out) * op.sum(g, axis=axis, keepdims=True)
+
+
+def _log_softmax_jvp(t: Any, out: Any, axis: AxisParam) -> Any:
+    return t - op.sum(op.exp(out) * t, axis=axis, keepdims=True)
+
+
+def _softmax_samples() -> list[Sample]:
+    saturated = Values([[1000.0, 0.0, -1000.0], [1000.0, 999.0, 1000.0]])
+    return [
+        sample((), axis=None), sample((3,), axis=(0,)), sample((2, 3), axis=(1,)), sample((2, 3), axis=(0,)),
+        sample((2, 3), axis=None), sample((2, 3, 2), axis=(0, 2)), sample((2, 1), axis=(1,)),
+        sample((2, 3), axis=()), sample((2, 0), axis=(1,)), sample((0, 2), axis=(1,)),
+        sample(saturated, axis=(1,)),
+    ]  # fmt: skip
+
+
+# The Jacobian diag(out) - out out' is symmetric, so one rule serves both directions.
+@primitive(_softmax_rule, _softmax_rule, samples=_softmax_samples)
+def _softmax(xp: Any, x: Any, *, axis: AxisParam, of_nothing: float = math.nan) -> Any:
+    weights = xp.exp(_below_top(xp, x, axis)[0])
+    total = xp.sum(weights, axis=axis, keepdims=True)
+    if xp.all(total != 0):
+        return weights / total
+    nothing = total == 0
+    shares = weights / xp.where(nothing, xp.ones_like(total), total)
+    return xp.where(nothing, xp.full_like(shares, of_nothing), shares)
+
+
+@primitive(_log_softmax_vjp, _log_softmax_jvp, samples=_softmax_samples)
+def _log_softmax(xp: Any, x: Any, *, axis: AxisParam) -> Any:
+    below = _below_top(xp, x, axis)[0]
+    total = xp.sum(xp.exp(below), axis=axis, keepdims=True)
+    return below - xp.log(xp.where(total == 0, xp.full_like(total, math.nan), total))
+
+
+def _normalize(normalizer: Primitive, x: Any, axis: Axis, **params: Any) -> Tensor:
+    x = inexact(x)
+    axes = None if axis is None else normalize_axes(axis, x.ndim, normalizer.name)
+    return apply(normalizer, (x,), {"axis": axes, **params})
+
+
+def softmax(x: Any, /, axis: Axis = -1) -> Tensor:
+    """Exponentials divided by their sum along an axis, without overflow.
+
+    ``dx = y * (g - sum(g * y))`` for the result ``y``.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape; integers are computed in float64.
+    axis : int, sequence of int or None, default -1
+        The axes along which the result sums to 1; None for all.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`; NaN where all elements are ``-inf``.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such axis.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.softmax(eo.tensor([1000.0, 1000.0, -1000.0])))
+    [0.5 0.5 0. ]
+    """
+    return _normalize(op.softmax, x, axis, of_nothing=math.nan)
+
+
+def log_softmax(x: Any, /, axis: Axis = -1) -> Tensor:
+    """Logarithm of `softmax`, exact also where that underflows to 0.
+
+    ``dx = g - softmax(x) * sum(g)``. Parameters, result and errors are those of `softmax`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.log_softmax(eo.tensor([0.0, -1000.0])))
+    [    0. -1000.]
+    """
+    return _normalize(op.log_softmax, x, axis)

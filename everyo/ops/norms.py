@@ -1,0 +1,145 @@
+"""The vector norms."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+from everyo.core.registry import op
+from everyo.core.samples import Distinct, Sample, Values, sample
+from everyo.core.tensor import Tensor
+from everyo.errors import DTypeError
+from everyo.ops.families import primitive
+from everyo.ops.reductions import (
+    Axis,
+    AxisParam,
+    conjugate,
+    expand,
+    inexact,
+    real_part,
+    reduce,
+    reduction_samples,
+    require_elements,
+)
+
+__all__ = ["vector_norm"]
+
+
+def direction(x: Any, norm: Any) -> Any:
+    """Return ``conj(x) / norm``, the slope of the 2-norm, and its subgradient 0 where the norm is 0."""
+    zero = op.equal(norm, 0)
+    return op.where(zero, 0, conjugate(x) / op.where(zero, 1, norm))
+
+
+def _slope(x: Any, out: Any, axis: AxisParam, keepdims: bool, ord: float) -> Any:
+    """Return the derivative of the norm with respect to each element: ``conj(u) |u|**(ord - 2)``."""
+    u = direction(x, expand(out, x.shape, axis, keepdims))
+    if ord == 2:
+        return u
+    size = op.abs(u)
+    if ord > 2:
+        return u * size ** (ord - 2)
+    zero = op.equal(size, 0)  # |u|**(ord - 2) is infinite there
+    return op.where(zero, 0, u * op.where(zero, 1, size) ** (ord - 2))
+
+
+def _norm_vjp(g: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, ord: float) -> Any:
+    return expand(g, x.shape, axis, keepdims) * _slope(x, out, axis, keepdims, ord)
+
+
+def _norm_jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, ord: float) -> Any:
+    return op.sum(real_part(t * _slope(x, out, axis, keepdims, ord)), axis=axis, keepdims=keepdims)
+
+
+def _norm_samples() -> list[Sample]:
+    base = [s._replace(params={**s.params, "ord": 2}) for s in reduction_samples()]
+    zeros = sample((0,), axis=None, keepdims=False, ord=2)
+    orders = [
+        sample(Distinct((2, 3)), axis=(1,), keepdims=False, ord=p) for p in (0.5, 1.5, 2.5, 3, 4, -1, -2.5)
+    ]
+    partly_zero = [sample(Values([0.0, 1.0, -2.0]), axis=None, keepdims=False, ord=p) for p in (2, 3, 4)]
+    return [*base, zeros, *orders, *partly_zero]
+
+
+@primitive(_norm_vjp, _norm_jvp, samples=_norm_samples)
+def _vector_norm(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, ord: float) -> Any:
+    sizes = xp.abs(x)
+    if ord < 0:
+        require_elements(x, axis, "vector_norm")
+    elif 0 in x.shape:
+        return xp.sum(sizes, axis=axis, keepdims=keepdims)
+    extreme = (xp.max if ord > 0 else xp.min)(sizes, axis=axis, keepdims=True)
+    if ord == 2 and _squares_fit(xp, extreme):
+        return xp.sqrt(xp.sum(sizes * sizes, axis=axis, keepdims=keepdims))
+    # Scaled by a power of two near the extreme element: exact, and no power over- or underflows.
+    ordinary = xp.isfinite(extreme) & (extreme > 0)
+    scale = xp.exp2(xp.floor(xp.log2(xp.where(ordinary, extreme, xp.ones_like(extreme)))))
+    sizes = sizes / scale
+    zero = sizes == 0 if ord < 0 else sizes < 0
+    powers = xp.where(zero, xp.ones_like(sizes), sizes) ** ord
+    out = scale * xp.sum(powers, axis=axis, keepdims=True) ** (1 / ord)
+    out = xp.where(xp.any(zero, axis=axis, keepdims=True), xp.zeros_like(out), out)
+    return out if keepdims else xp.squeeze(out, axis=axis)
+
+
+def _squares_fit(xp: Any, largest: Any) -> bool:
+    """Whether sums of squares of elements up to `largest` stay clear of the ends of the float range."""
+    limits = xp.finfo(largest.dtype)
+    return bool(xp.all((largest > limits.tiny**0.25) & (largest < limits.max**0.25)))
+
+
+def vector_norm(x: Any, /, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
+    """Norm of the vectors along axes: ``sum(abs(x)**ord) ** (1 / ord)``, without over- or underflow.
+
+    For the 2-norm ``dx = g * x / norm``, and 0 for the zero vector, as for ``abs``.
+
+    Parameters
+    ----------
+    x : tensor
+        Real or complex; integers are computed in float64.
+    axis : int or sequence of int, optional
+        The axes whose elements form a vector; all by default.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    ord : number, default 2
+        The order. 0 counts the nonzero elements, ``inf`` and ``-inf`` mean the largest and smallest
+        absolute value.
+
+    Returns
+    -------
+    Tensor
+        Real.
+
+    Raises
+    ------
+    DTypeError
+        If `ord` is no real number.
+    ShapeError
+        If the vectors are empty and the order is ``inf`` or negative.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([3.0, 4.0], requires_grad=True)
+    >>> norm = eo.vector_norm(x)
+    >>> norm.backward()
+    >>> print(norm.item(), x.grad)
+    5.0 [0.6 0.8]
+    """
+    if isinstance(ord, bool) or not isinstance(ord, numbers.Real) or math.isnan(ord):
+        raise DTypeError(
+            "the order of a norm must be a real number",
+            operation="vector_norm",
+            expected="a number, inf or -inf",
+            found=repr(ord),
+            remedy="pass for example ord=2",
+        )
+    x, ord = inexact(x), float(ord)
+    if ord == 0:
+        return reduce(op.sum, op.sign(op.abs(x)), axis, keepdims)
+    if ord == 1:
+        return reduce(op.sum, op.abs(x), axis, keepdims)
+    if math.isinf(ord):
+        return reduce(op.max if ord > 0 else op.min, op.abs(x), axis, keepdims)
+    return reduce(op.vector_norm, x, axis, keepdims, ord=ord)

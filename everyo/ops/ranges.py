@@ -1,0 +1,109 @@
+"""Ranges: numbers in sequence, and the identity matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everyo.core.device import backend_for
+from everyo.core.dtypes import as_dtype, default_for, get_default_dtype
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError
+from everyo.ops.creation import made, normalize_shape, number
+
+__all__ = ["arange", "eye", "linspace"]
+
+
+def arange(
+    start: Any,
+    /,
+    stop: Any = None,
+    step: Any = 1,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return evenly spaced numbers from `start` (0 if only one bound is given) up to but without `stop`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.arange(4), eo.arange(1.0, 2.0, 0.25))
+    [0 1 2 3] [1.   1.25 1.5  1.75]
+    """
+    bounds = [number(v, "arange") for v in ((0, start) if stop is None else (start, stop))]
+    step = number(step, "arange")
+    backend, place = backend_for(device)
+    if step == 0:
+        raise ArgumentError("the step cannot be 0", operation="arange", expected="another step", found="0")
+    array = backend.xp.arange(*bounds, step)
+    wanted = default_for(array.dtype.kind) if dtype is None else as_dtype(dtype)
+    return made(backend.asarray(array, wanted, place), requires_grad)
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: int = 50,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    endpoint: bool = True,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return `num` evenly spaced numbers from `start` to `stop`.
+
+    ``d(result)/d(start)`` falls from 1 to 0 and ``d(result)/d(stop)`` rises, if these are tensors.
+
+    Parameters
+    ----------
+    start, stop : number or 0-d tensor
+        The ends.
+    num : int, default 50
+        How many numbers.
+    endpoint : bool, default True
+        Whether `stop` is the last of them.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.linspace(0, 1, 5))
+    [0.   0.25 0.5  0.75 1.  ]
+    """
+    if isinstance(start, Tensor) or isinstance(stop, Tensor):
+        anchor = start if isinstance(start, Tensor) else stop
+        wanted, place = anchor.dtype if dtype is None else dtype, anchor.device if device is None else device
+        weights = linspace(0, 1, num, dtype=wanted, device=place, endpoint=endpoint)
+        return start * (1 - weights) + stop * weights
+    backend, place = backend_for(device)
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
+    (count,) = normalize_shape(num, "linspace")
+    array = backend.xp.linspace(start, stop, count, endpoint=endpoint)
+    return made(backend.asarray(array, wanted, place), requires_grad)
+
+
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a matrix with ones on its `k`-th diagonal and zeros elsewhere.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.eye(2, 3))
+    [[1. 0. 0.]
+     [0. 1. 0.]]
+    """
+    backend, place = backend_for(device)
+    rows, columns = normalize_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
+    array = backend.xp.eye(rows, columns, k=k, dtype=wanted)
+    return made(backend.asarray(array, None, place), requires_grad)

@@ -1,0 +1,388 @@
+"""Rearranging: elements turned round, repeated, surrounded, or picked along diagonals."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from everyo.core.dispatch import apply
+from everyo.core.registry import op
+from everyo.core.samples import sample
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.ops.axes import normalize_axes, normalize_axis
+from everyo.ops.creation import as_tensor, number
+from everyo.ops.families import linear, primitive
+from everyo.ops.indexing import DISTINCT
+from everyo.ops.shape import broadcast_to, moveaxis, reshape
+
+__all__ = ["diag", "diagonal", "flip", "pad", "repeat", "roll", "tile", "trace", "tril", "triu"]
+
+Axis = int | Sequence[int] | None
+
+
+@linear(
+    lambda g, axis: op.flip(g, axis=axis),
+    samples=lambda: [sample((3,), axis=(0,)), sample((2, 3), axis=(0, 1)), sample((), axis=())],
+)
+def _flip(xp: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
+    return xp.flip(x, axis=axis)
+
+
+def flip(x: Any, /, axis: Axis = None) -> Tensor:
+    """Return the elements in reverse order along some axes, by default along all.
+
+    The gradient is flipped back.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.flip(eo.tensor([[1, 2], [3, 4]]), axis=1))
+    [[2 1]
+     [4 3]]
+    """
+    x = as_tensor(x)
+    return apply(_flip, (x,), {"axis": normalize_axes(axis, x.ndim, "flip")})
+
+
+def _opposite(shift: Any) -> Any:
+    return tuple(-s for s in shift) if isinstance(shift, tuple) else -shift
+
+
+@linear(
+    lambda g, shift, axis: op.roll(g, shift=_opposite(shift), axis=axis),
+    samples=lambda: [
+        sample((4,), shift=1, axis=None),
+        sample((2, 3), shift=-2, axis=None),
+        sample((2, 3), shift=(1, -4), axis=(0, 1)),
+        sample((0, 2), shift=1, axis=1),
+    ],
+)
+def _roll(xp: Any, x: Any, *, shift: Any, axis: Any) -> Any:
+    return xp.roll(x, shift, axis=axis)
+
+
+def roll(x: Any, /, shift: int | Sequence[int], axis: Axis = None) -> Tensor:
+    """Return the elements shifted along some axes; what leaves at one end comes in at the other.
+
+    Without `axis` they are shifted in their flat order. The gradient is rolled back.
+
+    Raises
+    ------
+    ShapeError
+        If there are not as many shifts as axes.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.roll(eo.arange(5), 2))
+    [3 4 0 1 2]
+    """
+    x = as_tensor(x)
+    steps: Any = tuple(map(operator.index, shift)) if isinstance(shift, Sequence) else operator.index(shift)
+    axes: Any = None
+    if axis is not None:
+        axes = tuple(
+            normalize_axis(a, x.ndim, "roll") for a in (axis if isinstance(axis, Sequence) else (axis,))
+        )
+    return apply(_roll, (x,), {"shift": steps, "axis": axes})
+
+
+@linear(
+    lambda g, k: op.tril(g, k=k),
+    samples=lambda: [sample((3, 3), k=0), sample((2, 4, 3), k=-1), sample((2, 3), k=1), sample((0, 2), k=0)],
+)
+def _tril(xp: Any, x: Any, *, k: int) -> Any:
+    return xp.tril(x, k=k)
+
+
+@linear(
+    lambda g, k: op.triu(g, k=k),
+    samples=lambda: [sample((3, 3), k=0), sample((2, 4, 3), k=-1), sample((2, 3), k=1), sample((0, 2), k=0)],
+)
+def _triu(xp: Any, x: Any, *, k: int) -> Any:
+    return xp.triu(x, k=k)
+
+
+def tril(x: Any, /, *, k: int = 0) -> Tensor:
+    """Return the matrices in the last two axes with zeros above the `k`-th diagonal; so is the gradient.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.tril(eo.ones((2, 2))))
+    [[1. 0.]
+     [1. 1.]]
+    """
+    return apply(_tril, (_matrices(x, "tril"),), {"k": operator.index(k)})
+
+
+def triu(x: Any, /, *, k: int = 0) -> Tensor:
+    """Return the matrices in the last two axes with zeros below the `k`-th diagonal; so is the gradient.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.triu(eo.ones((2, 2)), k=1))
+    [[0. 1.]
+     [0. 0.]]
+    """
+    return apply(_triu, (_matrices(x, "triu"),), {"k": operator.index(k)})
+
+
+def _matrices(x: Any, operation: str) -> Tensor:
+    x = as_tensor(x)
+    if x.ndim < 2:
+        raise ShapeError(
+            "there is no matrix", operation=operation, inputs=describe(x), expected="at least two axes"
+        )
+    return x
+
+
+def _diagonal_arrays(x: Tensor, rows: int, columns: int, offset: int) -> tuple[Any, Any]:
+    """Return the row and column numbers of a diagonal of a matrix."""
+    arange = x.backend.xp.arange
+    low, high = max(-offset, 0), max(offset, 0)
+    count = max(min(rows - low, columns - high), 0)
+    return tuple(x.backend.asarray(arange(i, i + count), None, x.device) for i in (low, high))
+
+
+def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """Return a diagonal of the matrices in two axes, as the last axis of the result.
+
+    The gradient lands on that diagonal.
+
+    Parameters
+    ----------
+    x : tensor
+        With at least two axes.
+    offset : int, default 0
+        Above (positive) or below (negative) the main diagonal.
+    axis1, axis2 : int
+        The axes of rows and columns.
+
+    Raises
+    ------
+    ShapeError
+        If the two axes are one.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.diagonal(eo.tensor([[1, 2], [3, 4]])))
+    [1 4]
+    """
+    x = moveaxis(_matrices(x, "diagonal"), (axis1, axis2), (-2, -1))
+    arrays = _diagonal_arrays(x, x.shape[-2], x.shape[-1], operator.index(offset))
+    return apply(op.getitem, (x, *arrays), {"index": (Ellipsis, DISTINCT, DISTINCT)})
+
+
+def diag(x: Any, /, k: int = 0) -> Tensor:
+    """Return the matrix with the vector `x` on its `k`-th diagonal, or the `k`-th diagonal of a matrix.
+
+    The two are each other's gradient.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has neither one nor two axes.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.diag(eo.tensor([1, 2])))
+    [[1 0]
+     [0 2]]
+    """
+    x = as_tensor(x)
+    if x.ndim == 2:
+        return diagonal(x, k)
+    if x.ndim != 1:
+        raise ShapeError(
+            "neither vector nor matrix", operation="diag", inputs=describe(x), expected="1 or 2 axes"
+        )
+    n = x.size + abs(k)
+    arrays = _diagonal_arrays(x, n, n, operator.index(k))
+    return apply(op.assemble, (x, *arrays), {"indices": ((DISTINCT, DISTINCT),), "shape": (n, n)})
+
+
+def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """Return the sum of a diagonal of the matrices in two axes; the gradient lands on that diagonal.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.trace(eo.tensor([[1, 2], [3, 4]])))
+    5
+    """
+    return diagonal(x, offset, axis1, axis2).sum(axis=-1)
+
+
+def _inside(g: Any, x_shape: tuple[int, ...], pad_width: Sequence[tuple[int, int]]) -> Any:
+    """Return the part of a padded cotangent that the padding surrounds."""
+    index = tuple(slice(low, low + n) for n, (low, _) in zip(x_shape, pad_width))
+    return op.getitem(g, index=index)
+
+
+@primitive(
+    vjp=_inside,
+    jvp=lambda t, pad_width: op.pad(t, pad_width=pad_width, value=0),
+    samples=lambda: [
+        sample((3,), pad_width=((1, 2),), value=0),
+        sample((2, 3), pad_width=((0, 1), (2, 0)), value=1.5),
+        sample((0,), pad_width=((1, 1),), value=0),
+        sample((), pad_width=(), value=0),
+    ],
+)
+def _pad(xp: Any, x: Any, *, pad_width: tuple[tuple[int, int], ...], value: Any) -> Any:
+    return xp.pad(x, pad_width, constant_values=value) if pad_width else x
+
+
+def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
+    """Surround `x` with more elements.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    pad_width : int, pair of int, or a pair for each axis
+        How many elements come before and after.
+    mode : {"constant", "edge", "reflect", "symmetric", "wrap"}
+        Where they come from: one number, the outermost elements, or elements mirrored without or with the
+        outermost, or taken from the other end.
+    constant_values : number, default 0
+        The number of mode "constant".
+
+    Returns
+    -------
+    Tensor
+        Its gradient goes to the elements that were copied.
+
+    Raises
+    ------
+    ShapeError
+        If the widths do not fit the axes, or an empty axis has nothing to copy.
+    ArgumentError
+        If there is no such mode.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.pad(eo.tensor([1, 2, 3]), 2, mode="reflect"))
+    [3 2 1 2 3 2 1]
+    """
+    x = as_tensor(x)
+    widths = _widths(x, pad_width)
+    if mode == "constant":
+        value = number(constant_values, "pad")
+        return apply(_pad, (x,), {"pad_width": widths, "value": value})
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        raise ArgumentError(
+            "there is no such mode",
+            operation="pad",
+            expected="constant, edge, reflect, symmetric or wrap",
+            found=repr(mode),
+        )
+    for axis, (n, width) in enumerate(zip(x.shape, widths)):
+        if width == (0, 0):
+            continue
+        if not n:
+            raise ShapeError(
+                "an empty axis has nothing to copy", operation="pad", inputs=describe(x), expected="elements"
+            )
+        xp = x.backend.xp
+        x = x[(slice(None),) * axis + (xp.pad(xp.arange(n), width, mode),)]
+    return x
+
+
+def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:
+    """Return the widths before and after for each axis."""
+    try:
+        pairs = pad_width if isinstance(pad_width, Sequence) else (pad_width,)
+        if not all(isinstance(pair, Sequence) for pair in pairs):
+            pairs = (pairs,) if len(pairs) == 2 else ((*pairs, *pairs),)
+        widths = [(operator.index(low), operator.index(high)) for low, high in pairs]
+    except (TypeError, ValueError):
+        widths = [(-1, -1)]
+    if len(widths) == 1:
+        widths *= x.ndim
+    if len(widths) != x.ndim or min(map(min, widths), default=0) < 0:
+        raise ShapeError(
+            "the widths do not fit the axes",
+            operation="pad",
+            inputs=describe(x),
+            expected=f"an int, a pair of ints, or {x.ndim} pairs, none negative",
+            found=repr(pad_width),
+        )
+    return tuple(widths)
+
+
+def tile(x: Any, /, reps: int | Sequence[int]) -> Tensor:
+    """Return copies of `x` laid side by side: ``reps[i]`` along axis i, axes counted from the last.
+
+    The gradient is summed over the copies.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.tile(eo.tensor([1, 2]), (2, 2)))
+    [[1 2 1 2]
+     [1 2 1 2]]
+    """
+    x = as_tensor(x)
+    counts = tuple(reps) if isinstance(reps, Sequence) else (reps,)
+    ndim = max(x.ndim, len(counts))
+    counts = (1,) * (ndim - len(counts)) + counts
+    sizes = (1,) * (ndim - x.ndim) + tuple(x.shape)
+    single = reshape(x, [m for n in sizes for m in (1, n)])
+    copies = broadcast_to(single, [m for pair in zip(counts, sizes) for m in pair])
+    return reshape(copies, tuple(math.prod(pair) for pair in zip(counts, sizes)))
+
+
+def repeat(x: Any, /, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
+    """Return every element along an axis several times in a row; without `axis`, of the flat tensor.
+
+    The gradient is summed over the repetitions.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    repeats : int or sequence of int
+        How often, for all or for each position along the axis; 0 leaves out.
+    axis : int, optional
+        Along which axis.
+
+    Raises
+    ------
+    ShapeError
+        If a count is negative, or there is not one for each position.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.repeat(eo.tensor([1, 2]), 2), eo.repeat(eo.tensor([1, 2]), [3, 0]))
+    [1 1 2 2] [1 1 1]
+    """
+    x = as_tensor(x)
+    x = reshape(x, (x.size,)) if axis is None else x
+    axis = normalize_axis(0 if axis is None else axis, x.ndim, "repeat")
+    counts = as_tensor(repeats).tolist()
+    counts = counts if isinstance(counts, list) else [counts]
+    n = x.shape[axis]
+    lead, tail = tuple(x.shape[:axis]), tuple(x.shape[axis + 1 :])
+    if len(counts) not in (1, n) or any(type(c) is not int or c < 0 for c in counts):
+        raise ShapeError(
+            "the numbers of repetitions do not fit the axis",
+            operation="repeat",
+            inputs=describe(x),
+            expected=f"one integer or {n} of them, none negative",
+            found=repr(counts),
+        )
+    if len(counts) == 1:
+        copies = broadcast_to(reshape(x, (*lead, n, 1, *tail)), (*lead, n, counts[0], *tail))
+        return reshape(copies, (*lead, n * counts[0], *tail))
+    xp = x.backend.xp
+    return x[(slice(None),) * axis + (xp.repeat(xp.arange(n), xp.asarray(counts)),)]

@@ -1,0 +1,416 @@
+"""Reductions: sum, mean, prod, the extremes, the logical ones and the vector norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from everyo.core.dispatch import apply
+from everyo.core.dtypes import as_dtype, float16, float32, float64
+from everyo.core.primitive import Primitive
+from everyo.core.registry import op
+from everyo.core.samples import Distinct, Sample, Values, sample
+from everyo.core.tensor import Tensor
+from everyo.errors import ShapeError, describe
+from everyo.ops.axes import normalize_axes
+from everyo.ops.creation import as_tensor
+from everyo.ops.families import linear, primitive
+
+__all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "mean", "min", "prod", "sum"]
+
+Axis: TypeAlias = "int | Sequence[int] | None"
+AxisParam: TypeAlias = "tuple[int, ...] | None"  # what primitives get: positive axes, None for all
+
+
+def reduce(reduction: Primitive, x: Any, axis: Axis, keepdims: bool, **params: Any) -> Tensor:
+    """Apply a reduction to the axes that the user named."""
+    x = as_tensor(x)
+    axes = None if axis is None else normalize_axes(axis, x.ndim, reduction.name)
+    return apply(reduction, (x,), {"axis": axes, "keepdims": bool(keepdims), **params})
+
+
+def expand(g: Any, x_shape: tuple[int, ...], axis: AxisParam, keepdims: bool) -> Any:
+    """Give a reduced array its axes back, with length 1, so that it broadcasts against `x`."""
+    if keepdims or axis is None:
+        return g
+    return op.reshape(g, shape=tuple([1 if i in axis else n for i, n in enumerate(x_shape)]))
+
+
+def spread(g: Any, x_shape: tuple[int, ...], axis: AxisParam, keepdims: bool) -> Any:
+    """Repeat a reduced array along the axes it lost: the transpose of a sum."""
+    return op.broadcast_to(expand(g, x_shape, axis, keepdims), shape=x_shape)
+
+
+def count(x_shape: tuple[int, ...], axis: AxisParam) -> int:
+    """Return how many elements each result is reduced from."""
+    return math.prod(x_shape if axis is None else [x_shape[i] for i in axis])
+
+
+def in_dtype(function: Callable[[Tensor], Tensor], x: Any, dtype: Any) -> Tensor:
+    """Return ``function(x)`` computed in `dtype`; of `dtype` even where a small integer type would grow."""
+    x = as_tensor(x)
+    if dtype is None:
+        return function(x)
+    dtype = as_dtype(dtype)
+    out = function(x if x.dtype == dtype else op.astype(x, dtype=dtype))
+    return out if out.dtype == dtype else op.astype(out, dtype=dtype)
+
+
+def inexact(x: Any) -> Tensor:
+    """Return `x` as a tensor; integers and booleans become float64, as in NumPy's float functions."""
+    x = as_tensor(x)
+    return op.astype(x, dtype=float64) if x.dtype.kind in "biu" else x
+
+
+def conjugate(x: Any) -> Any:
+    """Return the conjugate; real values as they are."""
+    return op.conj(x) if x.dtype.kind == "c" else x
+
+
+def real_part(x: Any) -> Any:
+    """Return the real part; real values as they are."""
+    return op.real(x) if x.dtype.kind == "c" else x
+
+
+def require_elements(x: Any, axis: AxisParam, operation: str) -> None:
+    """Raise ShapeError if an axis that is reduced is empty and so has no extreme."""
+    if 0 in x.shape and not count(x.shape, axis):
+        raise ShapeError(
+            "there is no element to choose from",
+            operation=operation,
+            inputs=describe(x),
+            expected="at least one element along the reduced axes",
+            found=f"shape {tuple(x.shape)}, axis={axis}",
+            remedy="leave empty tensors out, or append a bound to them first",
+        )
+
+
+def reduction_samples(*more: Sample) -> list[Sample]:
+    """Return samples that every reduction with rules can take, and `more`."""
+    cases: list[tuple[tuple[int, ...], AxisParam, bool]] = [
+        ((), None, False), ((), (), True), ((3,), None, False), ((3,), (0,), True), ((2, 3), (1,), False),
+        ((2, 3), None, True), ((2, 3), (), False), ((2, 3, 2), (0, 2), False), ((2, 1, 3), (0, 1), True),
+        ((0, 3), (1,), False),
+    ]  # fmt: skip
+    return [*(sample(Distinct(shape), axis=axis, keepdims=keep) for shape, axis, keep in cases), *more]
+
+
+def _sum_samples() -> list[Sample]:
+    empty = [sample((0, 3), axis=(0,), keepdims=False), sample((2, 0), axis=None, keepdims=True)]
+    return reduction_samples(*empty)
+
+
+@linear(spread, samples=_sum_samples)
+def _sum(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
+    return xp.sum(x, axis=axis, keepdims=keepdims)
+
+
+def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """Sum of the elements along axes.
+
+    The gradient of each element is that of the sum it went into.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int or sequence of int, optional
+        The axes to sum over; all by default, none for ``()``.
+    dtype : dtype-like, optional
+        The dtype to sum in. By default that of `x`; small integers and booleans grow to int64.
+    keepdims : bool, default False
+        Keep the summed axes, with length 1.
+
+    Returns
+    -------
+    Tensor
+        0 for empty axes.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.sum(eo.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0))
+    [4. 6.]
+    """
+    return in_dtype(lambda x: reduce(_sum, x, axis, keepdims), x, dtype)
+
+
+def _mean_vjp(g: Any, x_shape: tuple[int, ...], axis: AxisParam, keepdims: bool) -> Any:
+    return spread(g / (count(x_shape, axis) or math.nan), x_shape, axis, keepdims)
+
+
+@linear(_mean_vjp, samples=reduction_samples)
+def _mean(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
+    half = x.dtype == float16  # its sums would overflow
+    wide = float32 if half else float64 if x.dtype.kind in "biu" else None
+    total = xp.sum(x, axis=axis, keepdims=keepdims, dtype=wide)
+    mean = total / (count(x.shape, axis) or math.nan)
+    return xp.asarray(mean, dtype=float16) if half else mean
+
+
+def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """Arithmetic mean along axes.
+
+    The gradient of each element is that of its mean, divided by the number of elements.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int or sequence of int, optional
+        The axes to average over; all by default.
+    dtype : dtype-like, optional
+        The dtype of the result. By default that of `x`, float64 for integers and booleans.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+
+    Returns
+    -------
+    Tensor
+        NaN for empty axes.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.mean(eo.tensor([[1.0, 2.0], [3.0, 6.0]]), axis=1))
+    [1.5 4.5]
+    """
+    return in_dtype(lambda x: reduce(_mean, x, axis, keepdims), x, dtype)
+
+
+def _product_of_others(x: Any, axis: int) -> Any:
+    """Return for each element the product of all others along `axis`, right where elements are zero."""
+    before = op.cumprod(x, axis=axis, reverse=False, exclusive=True)
+    after = op.cumprod(x, axis=axis, reverse=True, exclusive=True)
+    return op.multiply_absorbing(before, after)
+
+
+def _prod_vjp(g: Any, x: Any, axis: int) -> Any:
+    return op.multiply_absorbing(expand(g, x.shape, (axis,), False), _product_of_others(x, axis))
+
+
+def _prod_jvp(t: Any, x: Any, axis: int) -> Any:
+    return op.sum(op.multiply_absorbing(t, _product_of_others(x, axis)), axis=(axis,), keepdims=False)
+
+
+def _prod_samples() -> list[Sample]:
+    zeros = Values([[0.0, 1.5, -2.0], [0.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
+    return [
+        sample((3,), axis=0), sample((2, 3), axis=1), sample((2, 3, 2), axis=0), sample((1, 2), axis=0),
+        sample((0, 2), axis=0), sample((0, 2), axis=1), sample(zeros, axis=1), sample(zeros, axis=0),
+    ]  # fmt: skip
+
+
+@primitive(_prod_vjp, _prod_jvp, samples=_prod_samples)
+def _prod(xp: Any, x: Any, *, axis: int) -> Any:
+    return zero_absorbs(xp, lambda factors: xp.prod(factors, axis=axis), x)
+
+
+def zero_absorbs(xp: Any, multiply: Callable[[Any], Any], x: Any) -> Any:
+    """Return ``multiply(x)``, some products of elements, with 0 where a zero met an overflow."""
+    out = multiply(x)
+    if x.dtype.kind not in "fc" or not xp.any(out != out):
+        return out
+    zero = x == 0
+    ones = xp.ones_like(x)
+    has_zero = multiply(xp.where(zero, x, ones)) == 0
+    others = multiply(xp.where(zero, ones, x))
+    return xp.where(has_zero & (others == others), xp.zeros_like(out), out)
+
+
+def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """Product of the elements along axes.
+
+    The gradient of an element is the product of all others, exact to every order where elements are
+    zero.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int or sequence of int, optional
+        The axes to multiply along; all by default.
+    dtype : dtype-like, optional
+        The dtype to multiply in. By default that of `x`; small integers and booleans grow to int64.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+
+    Returns
+    -------
+    Tensor
+        1 for empty axes.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([0.0, 2.0, 3.0], requires_grad=True)
+    >>> eo.prod(x).backward()
+    >>> print(x.grad)
+    [6. 0. 0.]
+    """
+    x = as_tensor(x)
+    axes = normalize_axes(axis, x.ndim, "prod")
+    out = in_dtype(lambda x: _prod_along(x, axes), x, dtype)
+    return expand(out, x.shape, axes, False) if keepdims else out
+
+
+def _prod_along(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Multiply along several axes as along one: only so are all zeros and overflows seen together."""
+    if len(axes) == 1:
+        return apply(_prod, (x,), {"axis": axes[0]})
+    kept = tuple(i for i in range(x.ndim) if i not in axes)
+    if kept + axes != tuple(range(x.ndim)):
+        x = op.transpose(x, axes=kept + axes)
+    x = op.reshape(x, shape=(*x.shape[: len(kept)], math.prod(x.shape[len(kept) :])))
+    return apply(_prod, (x,), {"axis": len(kept)})
+
+
+def _tied(x: Any, out: Any, axis: AxisParam, keepdims: bool) -> tuple[Any, Any]:
+    """Return which elements are the extreme (a NaN is, wherever there is one) and how many share it."""
+    here = op.logical_or(op.equal(x, expand(out, x.shape, axis, keepdims)), op.not_equal(x, x))
+    return here, op.sum(op.astype(here, dtype=x.dtype), axis=axis, keepdims=True)
+
+
+def _extreme_vjp(g: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
+    here, number = _tied(x, out, axis, keepdims)
+    return op.where(here, expand(g, x.shape, axis, keepdims) / number, 0)
+
+
+def _extreme_jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
+    here, number = _tied(x, out, axis, keepdims)
+    return op.sum(op.where(here, t, 0) / number, axis=axis, keepdims=keepdims)
+
+
+def _extreme_samples() -> list[Sample]:
+    ties = Values([[1.0, 2.0, 2.0], [2.0, 1.0, 1.0]])
+    return reduction_samples(sample(ties, axis=(1,), keepdims=False), sample(ties, axis=None, keepdims=False))
+
+
+@primitive(_extreme_vjp, _extreme_jvp, samples=_extreme_samples)
+def _max(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
+    require_elements(x, axis, "max")
+    return xp.max(x, axis=axis, keepdims=keepdims)
+
+
+@primitive(_extreme_vjp, _extreme_jvp, samples=_extreme_samples)
+def _min(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
+    require_elements(x, axis, "min")
+    return xp.min(x, axis=axis, keepdims=keepdims)
+
+
+def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """Largest element along axes; NaN where there is a NaN. ``eo.amax`` is the same function.
+
+    The gradient goes to the largest element; equal ones share it equally.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int or sequence of int, optional
+        The axes to search; all by default.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If there is no element to choose from.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([2.0, 1.0, 2.0], requires_grad=True)
+    >>> eo.max(x).backward()
+    >>> print(x.grad)
+    [0.5 0.  0.5]
+    """
+    return reduce(_max, x, axis, keepdims)
+
+
+def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """Smallest element along axes; NaN where there is a NaN. ``eo.amin`` is the same function.
+
+    The gradient goes to the smallest element; equal ones share it equally. Parameters, result and
+    errors are those of `max`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.min(eo.tensor([[2.0, 1.0], [3.0, 4.0]]), axis=1))
+    [1. 3.]
+    """
+    return reduce(_min, x, axis, keepdims)
+
+
+amax, amin = max, min
+
+
+def _truth_samples() -> list[Sample]:
+    return [sample((), axis=None, keepdims=False), sample((2, 0, 3), axis=(0, 2), keepdims=True)]
+
+
+_truth = primitive(None, None, family="discrete", missing="its result is discrete", samples=_truth_samples)
+
+
+@_truth
+def _all(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
+    return xp.all(x, axis=axis, keepdims=keepdims)
+
+
+@_truth
+def _any(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
+    return xp.any(x, axis=axis, keepdims=keepdims)
+
+
+@_truth
+def _count_nonzero(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
+    return xp.sum(x != 0, axis=axis, keepdims=keepdims)
+
+
+def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """Whether all elements along axes are nonzero; True for empty axes. It has no gradient.
+
+    The parameters are those of `max`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.all(eo.tensor([[1.0, 0.0], [2.0, 3.0]]), axis=1))
+    [False  True]
+    """
+    return reduce(_all, x, axis, keepdims)
+
+
+def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """Whether an element along axes is nonzero; False for empty axes. It has no gradient.
+
+    The parameters are those of `max`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.any(eo.tensor([[0.0, 0.0], [2.0, 3.0]]), axis=1))
+    [False  True]
+    """
+    return reduce(_any, x, axis, keepdims)
+
+
+def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """How many elements along axes are nonzero. It has no gradient.
+
+    The parameters are those of `max`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.count_nonzero(eo.tensor([[1.0, 0.0], [2.0, 3.0]])).item()
+    3
+    """
+    return reduce(_count_nonzero, x, axis, keepdims)

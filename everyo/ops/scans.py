@@ -1,0 +1,247 @@
+"""Scans: running sums and products, and the linear recurrence that differentiates the latter."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from everyo.core.dispatch import apply
+from everyo.core.primitive import Primitive
+from everyo.core.registry import op
+from everyo.core.samples import Sample, Values, sample
+from everyo.core.tensor import Tensor
+from everyo.errors import ShapeError
+from everyo.ops.axes import normalize_axis
+from everyo.ops.creation import as_tensor
+from everyo.ops.families import elementwise, linear, primitive
+from everyo.ops.reductions import in_dtype, zero_absorbs
+
+__all__ = ["cumprod", "cumsum", "diff"]
+
+
+def _samples(**params: Any) -> list[Sample]:
+    """Return samples of a scan with these further parameters, in both directions."""
+    shapes = (((3,), 0), ((2, 3), 1), ((3, 1, 2), 0), ((1, 2), 0), ((0, 2), 0), ((2, 0), 0))
+    return [sample(s, axis=axis, reverse=r, **params) for s, axis in shapes for r in (False, True)]
+
+
+def _along_front(xp: Any, x: Any, axis: int, reverse: bool) -> Any:
+    """Return a view whose first axis is `axis`, in the order of the scan."""
+    x = xp.moveaxis(x, axis, 0)
+    return x[::-1] if reverse else x
+
+
+def _back(xp: Any, x: Any, axis: int, reverse: bool) -> Any:
+    return xp.moveaxis(x[::-1] if reverse else x, 0, axis)
+
+
+def _cumsum_vjp(g: Any, axis: int, reverse: bool) -> Any:
+    return op.cumsum(g, axis=axis, reverse=not reverse)
+
+
+@linear(_cumsum_vjp, samples=_samples)
+def _cumsum(xp: Any, x: Any, *, axis: int, reverse: bool = False) -> Any:
+    if not reverse:
+        return xp.cumsum(x, axis=axis)
+    return xp.flip(xp.cumsum(xp.flip(x, axis=axis), axis=axis), axis=axis)
+
+
+def _delay_vjp(g: Any, axis: int, reverse: bool) -> Any:
+    return op.delay(g, axis=axis, reverse=not reverse)
+
+
+@linear(_delay_vjp, samples=_samples)
+def _delay(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+    """Move the elements on by one place in the order of the scan; a 0 enters, the last one leaves."""
+    x = _along_front(xp, x, axis, reverse)
+    return _back(xp, xp.concat([xp.zeros_like(x[:1]), x[:-1]]), axis, reverse)
+
+
+def _times(xp: Any, x1: Any, x2: Any) -> Any:
+    """Multiply; ``0 * inf`` is 0."""
+    out = x1 * x2
+    if not xp.any(out != out):
+        return out
+    void = ((x1 == 0) & xp.isinf(x2)) | ((x2 == 0) & xp.isinf(x1))
+    return xp.where(void, xp.zeros_like(out), out)
+
+
+@elementwise(lambda g, x2: op.multiply_absorbing(g, x2), lambda g, x1: op.multiply_absorbing(x1, g))
+def _multiply_absorbing(xp: Any, x1: Any, x2: Any) -> Any:
+    """Product in which 0 absorbs everything but NaN: ``0 * inf`` is 0.
+
+    For products of factors that a finite product was split into: an infinity among them is an overflow,
+    which a zero makes irrelevant.
+    """
+    return _times(xp, x1, x2)
+
+
+def _recurrence_vjp(g: Any, needs: Any, a: Any, out: Any, axis: int, reverse: bool) -> Any:
+    ahead = op.delay(a, axis=axis, reverse=not reverse)
+    b_bar = op.linear_recurrence(ahead, g, axis=axis, reverse=not reverse)
+    a_bar = op.multiply_absorbing(b_bar, op.delay(out, axis=axis, reverse=reverse)) if needs[0] else None
+    return a_bar, b_bar
+
+
+def _recurrence_jvp_a(t: Any, a: Any, out: Any, axis: int, reverse: bool) -> Any:
+    drive = op.multiply_absorbing(t, op.delay(out, axis=axis, reverse=reverse))
+    return op.linear_recurrence(a, drive, axis=axis, reverse=reverse)
+
+
+def _recurrence_jvp_b(t: Any, a: Any, axis: int, reverse: bool) -> Any:
+    return op.linear_recurrence(a, t, axis=axis, reverse=reverse)
+
+
+def _recurrence_samples() -> list[Sample]:
+    return [sample(s.inputs[0], s.inputs[0], **s.params) for s in _samples()]
+
+
+@primitive(_recurrence_vjp, (_recurrence_jvp_a, _recurrence_jvp_b), samples=_recurrence_samples)
+def _linear_recurrence(xp: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    """Solve ``r[i] = a[i] * r[i - 1] + b[i]`` from ``r[-1] = 0``, in log2(n) steps on whole arrays."""
+    a, b = (_along_front(xp, x, axis, reverse) for x in (a, b))
+    step = 1
+    while step < b.shape[0]:  # each r[i] already covers `step` terms, and a[i] their product
+        b = xp.concat([b[:step], b[step:] + _times(xp, a[step:], b[:-step])])
+        a = xp.concat([a[:step], _times(xp, a[step:], a[:-step])])
+        step *= 2
+    return _back(xp, b, axis, reverse)
+
+
+def _cumprod_vjp(g: Any, x: Any, axis: int, reverse: bool, exclusive: bool) -> Any:
+    """``before[i] * (g[i] + x[i+1] * (g[i+1] + x[i+2] * ...))``: no division by an element."""
+    if exclusive:
+        g = op.delay(g, axis=axis, reverse=not reverse)
+    ahead = op.delay(x, axis=axis, reverse=not reverse)
+    later = op.linear_recurrence(ahead, g, axis=axis, reverse=not reverse)
+    return op.multiply_absorbing(op.cumprod(x, axis=axis, reverse=reverse, exclusive=True), later)
+
+
+def _cumprod_jvp(t: Any, x: Any, axis: int, reverse: bool, exclusive: bool) -> Any:
+    before = op.cumprod(x, axis=axis, reverse=reverse, exclusive=True)
+    change = op.linear_recurrence(x, op.multiply_absorbing(before, t), axis=axis, reverse=reverse)
+    return op.delay(change, axis=axis, reverse=reverse) if exclusive else change
+
+
+def _cumprod_samples() -> list[Sample]:
+    zeros = Values([2.0, 0.0, 3.0, 0.0, -1.5])
+    orders = [(r, e) for r in (False, True) for e in (False, True)]
+    return [
+        *_samples(exclusive=False),
+        *_samples(exclusive=True),
+        *(sample(zeros, axis=0, reverse=r, exclusive=e) for r, e in orders),
+    ]
+
+
+@primitive(_cumprod_vjp, _cumprod_jvp, samples=_cumprod_samples)
+def _cumprod(xp: Any, x: Any, *, axis: int, reverse: bool = False, exclusive: bool = False) -> Any:
+    """Running product; `exclusive` leaves each element itself out."""
+    if not (reverse or exclusive):
+        return zero_absorbs(xp, lambda factors: xp.cumprod(factors, axis=axis), x)
+    x = _along_front(xp, x, axis, reverse)
+    if exclusive:
+        x = xp.concat([xp.ones_like(x[:1]), x[:-1]])
+    return _back(xp, zero_absorbs(xp, lambda factors: xp.cumprod(factors, axis=0), x), axis, reverse)
+
+
+def _scan(running: Primitive, x: Any, axis: int | None, dtype: Any) -> Tensor:
+    def computed(x: Tensor) -> Tensor:
+        params = {
+            **running.defaults,
+            "axis": 0 if axis is None else normalize_axis(axis, x.ndim, running.name),
+        }
+        return apply(running, (x,), params)
+
+    x = as_tensor(x)
+    if axis is None and x.ndim != 1:
+        x = op.reshape(x, shape=(math.prod(x.shape),))
+    return in_dtype(computed, x, dtype)
+
+
+def cumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    """Running sum along an axis.
+
+    The gradient is the running sum of `g` from the end.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int, optional
+        The axis to go along. By default the tensor is flattened first.
+    dtype : dtype-like, optional
+        The dtype to sum in. By default that of `x`; small integers and booleans grow to int64.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`, or 1-d.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such axis.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.cumsum(eo.tensor([1.0, 2.0, 3.0])))
+    [1. 3. 6.]
+    """
+    return _scan(op.cumsum, x, axis, dtype)
+
+
+def cumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+    """Running product along an axis.
+
+    The gradient is exact to every order where elements are zero: nothing is divided by an element.
+    Parameters, result and errors are those of `cumsum`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([2.0, 0.0, 3.0], requires_grad=True)
+    >>> eo.cumprod(x).sum().backward()
+    >>> print(x.grad)
+    [1. 8. 0.]
+    """
+    return _scan(op.cumprod, x, axis, dtype)
+
+
+def diff(x: Any, /, axis: int = -1, *, n: int = 1) -> Tensor:
+    """Differences of neighbours along an axis: ``x[i + 1] - x[i]``, `n` times over.
+
+    The gradient is ``g[i - 1] - g[i]``.
+
+    Parameters
+    ----------
+    x : tensor
+        At least 1-d.
+    axis : int, default -1
+        The axis to go along.
+    n : int, default 1
+        How often.
+
+    Returns
+    -------
+    Tensor
+        Shorter by `n` along `axis`, but no shorter than empty.
+
+    Raises
+    ------
+    ShapeError
+        If `n` is negative.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.diff(eo.tensor([1.0, 4.0, 9.0])))
+    [3. 5.]
+    """
+    x = as_tensor(x)
+    before = (slice(None),) * normalize_axis(axis, x.ndim, "diff")
+    if n < 0:
+        raise ShapeError("n must not be negative", operation="diff", expected="n >= 0", found=f"n={n}")
+    for _ in range(n):
+        x = x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
+    return x

@@ -1,0 +1,243 @@
+"""Statistics: variance, standard deviation, weighted average and range."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from everyo.core.dtypes import float16, float32
+from everyo.core.primitive import Primitive
+from everyo.core.registry import op
+from everyo.core.samples import Sample, sample
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.ops.axes import normalize_axes
+from everyo.ops.families import primitive
+from everyo.ops.norms import direction
+from everyo.ops.reductions import (
+    Axis,
+    AxisParam,
+    conjugate,
+    count,
+    expand,
+    inexact,
+    real_part,
+    reduce,
+    reduction_samples,
+)
+
+__all__ = ["average", "ptp", "std", "var", "variance"]
+
+
+def centred(x: Any, axis: AxisParam) -> Any:
+    """Return `x` without its mean along `axis`; exactly 0 where all elements are equal."""
+    d = x - op.mean(x, axis=axis, keepdims=True)
+    return d - op.mean(d, axis=axis, keepdims=True)  # takes away the rounding error of the first mean
+
+
+def _freedom(x_shape: tuple[int, ...], axis: AxisParam, correction: float) -> float:
+    """Return the degrees of freedom; NaN if none are left, so that what is divided by them is NaN."""
+    degrees = count(x_shape, axis) - correction
+    return degrees if degrees > 0 else math.nan
+
+
+def _var_vjp(g: Any, x: Any, axis: AxisParam, keepdims: bool, correction: float) -> Any:
+    g = expand(g, x.shape, axis, keepdims) * (2 / _freedom(x.shape, axis, correction))
+    return g * conjugate(centred(x, axis))
+
+
+def _var_jvp(t: Any, x: Any, axis: AxisParam, keepdims: bool, correction: float) -> Any:
+    change = op.sum(real_part(t * conjugate(centred(x, axis))), axis=axis, keepdims=keepdims)
+    return change * (2 / _freedom(x.shape, axis, correction))
+
+
+def _var_samples() -> list[Sample]:
+    base = [s._replace(params={**s.params, "correction": 0}) for s in reduction_samples()]
+    return [
+        *base,
+        sample((4,), axis=None, keepdims=False, correction=1),
+        sample((2, 3), axis=(0, 1), keepdims=True, correction=1.5),
+    ]
+
+
+@primitive(_var_vjp, _var_jvp, samples=_var_samples)
+def _var(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, correction: float) -> Any:
+    d = centred(x, axis)
+    squares = xp.real(d * xp.conj(d)) if d.dtype.kind == "c" else d * d
+    return xp.sum(squares, axis=axis, keepdims=keepdims) / _freedom(x.shape, axis, correction)
+
+
+def _std_slope(x: Any, out: Any, axis: AxisParam, keepdims: bool, correction: float) -> Any:
+    """Return the derivative with respect to each element: that of the norm of the centred vector."""
+    root = math.sqrt(_freedom(x.shape, axis, correction))
+    return direction(centred(x, axis), expand(out, x.shape, axis, keepdims) * root) / root
+
+
+def _std_vjp(g: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, correction: float) -> Any:
+    return expand(g, x.shape, axis, keepdims) * _std_slope(x, out, axis, keepdims, correction)
+
+
+def _std_jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, correction: float) -> Any:
+    change = real_part(t * _std_slope(x, out, axis, keepdims, correction))
+    return op.sum(change, axis=axis, keepdims=keepdims)
+
+
+@primitive(_std_vjp, _std_jvp, samples=_var_samples)
+def _std(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, correction: float) -> Any:
+    norm = op.vector_norm(centred(x, axis), axis=axis, keepdims=keepdims, ord=2)
+    return norm / math.sqrt(_freedom(x.shape, axis, correction))
+
+
+def _statistic(
+    measure: Primitive, x: Any, axis: Axis, correction: float | None, keepdims: bool, ddof: float | None
+) -> Tensor:
+    if correction is not None and ddof is not None:
+        raise ArgumentError(
+            "correction and ddof are two names of one parameter",
+            operation=measure.name,
+            expected="one of them",
+            found=f"correction={correction!r}, ddof={ddof!r}",
+            remedy="leave one out",
+        )
+    given = correction if ddof is None else ddof
+
+    def computed(x: Tensor) -> Tensor:
+        return reduce(measure, x, axis, keepdims, correction=0 if given is None else given)
+
+    x = inexact(x)
+    if x.dtype == float16:  # squares of half-precision numbers soon overflow
+        return op.astype(computed(op.astype(x, dtype=float32)), dtype=float16)
+    return computed(x)
+
+
+def var(
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    correction: float | None = None,
+    keepdims: bool = False,
+    ddof: float | None = None,
+) -> Tensor:
+    """Variance along axes: the mean squared distance from the mean. ``eo.variance`` is the same.
+
+    ``dx = g * 2 (x - mean) / (n - correction)``.
+
+    Parameters
+    ----------
+    x : tensor
+        Real or complex; integers are computed in float64.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    correction : number, default 0
+        What is subtracted from the number of elements n before dividing by it; 1 for the unbiased
+        estimate from a sample.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    ddof : number, optional
+        NumPy's name of `correction`.
+
+    Returns
+    -------
+    Tensor
+        Real; NaN, as its gradient, where ``n <= correction``.
+
+    Raises
+    ------
+    ArgumentError
+        If both `correction` and `ddof` are given.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([1.0, 3.0], requires_grad=True)
+    >>> v = eo.var(x, correction=1)
+    >>> v.backward()
+    >>> print(v.item(), x.grad)
+    2.0 [-2.  2.]
+    """
+    return _statistic(op.var, x, axis, correction, keepdims, ddof)
+
+
+variance = var
+
+
+def std(
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    correction: float | None = None,
+    keepdims: bool = False,
+    ddof: float | None = None,
+) -> Tensor:
+    """Standard deviation along axes: the square root of `var`, whose parameters and errors it has.
+
+    ``dx = g * (x - mean) / ((n - correction) * std)``, and 0 where all elements are equal.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.std(eo.tensor([[1.0, 3.0], [5.0, 5.0]]), axis=1))
+    [1. 0.]
+    """
+    return _statistic(op.std, x, axis, correction, keepdims, ddof)
+
+
+def average(x: Any, /, axis: Axis = None, weights: Any = None, *, keepdims: bool = False) -> Tensor:
+    """Weighted average along axes: ``sum(x * weights) / sum(weights)``; without weights the mean.
+
+    Both `x` and `weights` have a gradient.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape.
+    axis : int or sequence of int, optional
+        The axes to average over; all by default.
+    weights : tensor, optional
+        Of the shape of `x`, or of its lengths along `axis`.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+
+    Raises
+    ------
+    ShapeError
+        If `weights` has another shape.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.average(eo.tensor([1.0, 4.0]), weights=eo.tensor([2.0, 1.0])).item()
+    2.0
+    """
+    x = inexact(x)
+    if weights is None:
+        return reduce(op.mean, x, axis, keepdims)
+    weights = inexact(weights)
+    if weights.shape != x.shape:
+        axes = normalize_axes(axis, x.ndim, "average")
+        lengths = tuple(x.shape[i] for i in axes)
+        if weights.shape != lengths:
+            raise ShapeError(
+                "the weights do not fit",
+                operation="average",
+                inputs=describe(x, weights),
+                expected=f"shape {tuple(x.shape)}, or {lengths} for the axes {axes}",
+                found=f"shape {tuple(weights.shape)}",
+            )
+        shape = tuple(n if i in axes else 1 for i, n in enumerate(x.shape))
+        weights = op.broadcast_to(op.reshape(weights, shape=shape), shape=x.shape)
+    return reduce(op.sum, x * weights, axis, keepdims) / reduce(op.sum, weights, axis, keepdims)
+
+
+def ptp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+    """Range of the elements along axes, "peak to peak": ``max - min``, and so its gradient.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.ptp(eo.tensor([3.0, 1.0, 7.0])).item()
+    6.0
+    """
+    return reduce(op.max, x, axis, keepdims) - reduce(op.min, x, axis, keepdims)

@@ -1,0 +1,72 @@
+"""Operations that are random on purpose: dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everyo.core.registry import op
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError, DTypeError, describe
+from everyo.ops.creation import as_tensor
+from everyo.ops.random import Generator, default_generator
+
+__all__ = ["dropout"]
+
+
+def dropout(x: Any, p: float = 0.5, training: bool = True, generator: Generator | None = None) -> Tensor:
+    """Set each element to zero with probability `p` and divide the others by ``1 - p``.
+
+    The expected value of each element stays as it is. The gradient is dropped and scaled alike.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and a float or complex dtype.
+    p : float, default 0.5
+        The probability, from 0 to 1.
+    training : bool, default True
+        If not, `x` is returned as it is.
+    generator : eo.random.Generator, optional
+        Where the random numbers come from; the default generator, which `manual_seed` seeds, if not given.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    ArgumentError
+        If `p` is not a probability.
+    DTypeError
+        If `x` has integers or booleans, which cannot be scaled.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> generator = eo.random.Generator(0)
+    >>> print(eo.dropout(eo.ones(6), 0.5, generator=generator))
+    [0. 0. 2. 0. 0. 0.]
+    >>> print(eo.dropout(eo.ones(6), 0.5, training=False))
+    [1. 1. 1. 1. 1. 1.]
+    """
+    x = as_tensor(x)
+    if not 0 <= p <= 1:
+        raise ArgumentError(
+            "p is no probability", operation="dropout", expected="0 <= p <= 1", found=f"p={p!r}"
+        )
+    if not training or p == 0:
+        return x
+    if x.dtype.kind not in "fc":
+        raise DTypeError(
+            "integers and booleans cannot be scaled",
+            operation="dropout",
+            inputs=describe(x),
+            expected="a float or complex dtype",
+            found=str(x.dtype),
+            remedy="convert first: x.astype(eo.float32)",
+        )
+    source = default_generator(x.device) if generator is None else generator
+    kept = op.greater_equal(source.uniform(size=tuple(x.shape), dtype="float32"), p)
+    # Chosen, not multiplied by zero: a dropped infinity is gone.
+    return op.where(kept, x if p == 1 else x * (1 / (1 - p)), 0)

@@ -1,0 +1,205 @@
+"""Trigonometric and hyperbolic functions and their inverses, elementwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everyo.core.registry import op
+from everyo.ops.arithmetic import ratio_or_zero
+from everyo.ops.families import elementwise
+
+__all__ = [
+    "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh",
+]  # fmt: skip
+
+
+@elementwise(lambda g, x: g * op.cos(x))
+def sin(xp: Any, x: Any) -> Any:
+    """Sine, elementwise: ``d sin(x) = cos(x) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.sin(eo.tensor(0.5)):.4f}")
+    0.4794
+    """
+    return xp.sin(x)
+
+
+@elementwise(lambda g, x: -g * op.sin(x))
+def cos(xp: Any, x: Any) -> Any:
+    """Cosine, elementwise: ``d cos(x) = -sin(x) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.cos(eo.tensor(0.5)):.4f}")
+    0.8776
+    """
+    return xp.cos(x)
+
+
+@elementwise(lambda g, out: g * (1 + out * out), domain=(-1.2, 1.2))
+def tan(xp: Any, x: Any) -> Any:
+    """Tangent, elementwise: ``d tan(x) = (1 + tan(x)**2) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.tan(eo.tensor(0.5)):.4f}")
+    0.5463
+    """
+    return xp.tan(x)
+
+
+# Products of two factors, not 1 - x * x: near 1 the difference would lose its digits.
+@elementwise(lambda g, x: g / op.sqrt((1 - x) * (1 + x)), domain=(-0.8, 0.8))
+def arcsin(xp: Any, x: Any) -> Any:
+    """Inverse sine, elementwise: ``d arcsin(x) = dx / sqrt(1 - x**2)``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.arcsin(eo.tensor(0.5)):.4f}")
+    0.5236
+    """
+    return xp.arcsin(x)
+
+
+@elementwise(lambda g, x: -g / op.sqrt((1 - x) * (1 + x)), domain=(-0.8, 0.8))
+def arccos(xp: Any, x: Any) -> Any:
+    """Inverse cosine, elementwise: ``d arccos(x) = -dx / sqrt(1 - x**2)``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.arccos(eo.tensor(0.5)):.4f}")
+    1.0472
+    """
+    return xp.arccos(x)
+
+
+@elementwise(lambda g, x: g / (1 + x * x))
+def arctan(xp: Any, x: Any) -> Any:
+    """Inverse tangent, elementwise: ``d arctan(x) = dx / (1 + x**2)``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.arctan(eo.tensor(1.0)):.4f}")
+    0.7854
+    """
+    return xp.arctan(x)
+
+
+def _slope_of_angle(x1: Any, x2: Any) -> Any:
+    """``x1 / (x1**2 + x2**2)`` without overflow, and 0 at the origin."""
+    radius = op.hypot(x1, x2)
+    return ratio_or_zero(ratio_or_zero(x1, radius), radius)
+
+
+@elementwise(
+    lambda g, x1, x2: g * _slope_of_angle(x2, x1),
+    lambda g, x1, x2: -g * _slope_of_angle(x1, x2),
+    domain=((-2.0, 2.0), (0.3, 2.0)),
+)
+def arctan2(xp: Any, x1: Any, x2: Any) -> Any:
+    """Angle of the point with ordinate `x1` and abscissa `x2`, elementwise, from -pi to pi.
+
+    ``d arctan2(x1, x2) = (x2 dx1 - x1 dx2) / (x1**2 + x2**2)``, and 0 at the origin.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.arctan2(eo.tensor(1.0), -1.0):.4f}")
+    2.3562
+    """
+    return xp.arctan2(x1, x2)
+
+
+@elementwise(lambda g, x: g * op.cosh(x))
+def sinh(xp: Any, x: Any) -> Any:
+    """Hyperbolic sine, elementwise: ``d sinh(x) = cosh(x) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.sinh(eo.tensor(1.0)):.4f}")
+    1.1752
+    """
+    return xp.sinh(x)
+
+
+@elementwise(lambda g, x: g * op.sinh(x))
+def cosh(xp: Any, x: Any) -> Any:
+    """Hyperbolic cosine, elementwise: ``d cosh(x) = sinh(x) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.cosh(eo.tensor(1.0)):.4f}")
+    1.5431
+    """
+    return xp.cosh(x)
+
+
+@elementwise(lambda g, out: g * (1 - out * out))
+def tanh(xp: Any, x: Any) -> Any:
+    """Hyperbolic tangent, elementwise: ``d tanh(x) = (1 - tanh(x)**2) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.tanh(eo.tensor(1.0)):.4f}")
+    0.7616
+    """
+    return xp.tanh(x)
+
+
+def _slope_of_arcsinh(x: Any) -> Any:
+    return 1 / (op.sqrt(1 + x * x) if x.dtype.kind == "c" else op.hypot(x, 1))
+
+
+@elementwise(lambda g, x: g * _slope_of_arcsinh(x))
+def arcsinh(xp: Any, x: Any) -> Any:
+    """Inverse hyperbolic sine, elementwise: ``d arcsinh(x) = dx / sqrt(x**2 + 1)``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.arcsinh(eo.tensor(1.0)):.4f}")
+    0.8814
+    """
+    return xp.arcsinh(x)
+
+
+@elementwise(lambda g, x: g / (op.sqrt(x - 1) * op.sqrt(x + 1)), domain=(1.3, 3.0))
+def arccosh(xp: Any, x: Any) -> Any:
+    """Inverse hyperbolic cosine, elementwise: ``d arccosh(x) = dx / sqrt(x**2 - 1)``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.arccosh(eo.tensor(2.0)):.4f}")
+    1.3170
+    """
+    return xp.arccosh(x)
+
+
+@elementwise(lambda g, x: g / ((1 - x) * (1 + x)), domain=(-0.8, 0.8))
+def arctanh(xp: Any, x: Any) -> Any:
+    """Inverse hyperbolic tangent, elementwise: ``d arctanh(x) = dx / (1 - x**2)``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.arctanh(eo.tensor(0.5)):.4f}")
+    0.5493
+    """
+    return xp.arctanh(x)
+
+
+acos, asin, atan, atan2 = arccos, arcsin, arctan, arctan2
+acosh, asinh, atanh = arccosh, arcsinh, arctanh

@@ -1,0 +1,161 @@
+"""Adam and AdamW."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from everyo.core.registry import op
+from everyo.errors import DTypeError
+from everyo.optim.optimizer import Optimizer, State, require
+
+
+class Adam(Optimizer):
+    """Adam: steps scaled by running moments of the gradient.
+
+    With gradient ``g`` (plus ``weight_decay * p``) at step ``t = 1, 2, ...``: ``m = b1*m + (1-b1)*g``,
+    ``v = b2*v + (1-b2)*g*g``, ``p -= lr * m/(1-b1**t) / (sqrt(v/(1-b2**t)) + eps)`` (Kingma and Ba, 2015).
+
+    Parameters
+    ----------
+    params : iterable
+        Parameters or groups, see `Optimizer`.
+    lr : float, default 1e-3
+        The learning rate.
+    betas : tuple of float, default (0.9, 0.999)
+        ``b1`` and ``b2``.
+    eps : float, default 1e-8
+        Keeps the denominator from zero.
+    weight_decay : float, default 0
+        Added to the gradient as an L2 penalty.
+    amsgrad : bool, default False
+        Use the largest ``v`` so far (Reddi, Kale and Kumar, 2018).
+    maximize : bool, default False
+        Ascend instead.
+
+    Raises
+    ------
+    ArgumentError
+        If an option is out of range.
+    DTypeError
+        If a parameter is complex: its moments would need two real parts.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> p = eo.tensor([1.0], requires_grad=True)
+    >>> optimizer = eo.optim.Adam([p], lr=0.1)
+    >>> (p * 3).backward()
+    >>> optimizer.step()
+    >>> print(p.detach())
+    [0.9]
+    """
+
+    decoupled = False  # whether weight decay shrinks the parameter itself
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "amsgrad": amsgrad,
+                "maximize": maximize,
+            },
+        )
+
+    def check(self, group: dict[str, Any]) -> None:
+        """Raise ArgumentError if an option of `group` is out of range, DTypeError for complex parameters."""
+        name = type(self).__name__
+        for option in ("lr", "eps", "weight_decay"):
+            require(option, group[option], 0, math.inf, name)
+        for i, beta in enumerate(group["betas"]):
+            require(f"betas[{i}]", beta, 0, 1, name)
+        if any(p.dtype.kind == "c" for p in group["params"]):
+            raise DTypeError(
+                "complex parameters are not supported",
+                operation=name,
+                expected="real parameters",
+                found="a complex one",
+                remedy="use SGD, or keep real and imaginary part as two parameters",
+            )
+
+    def update(self, value: Any, gradient: Any, state: State, group: dict[str, Any]) -> Any:
+        """Return the parameter's next value."""
+        lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
+        if group["maximize"]:
+            gradient = -gradient
+        if decay and self.decoupled:
+            value *= 1 - lr * decay
+        elif decay:
+            gradient = gradient + decay * value
+        state["step"] = step = state.get("step", 0) + 1
+        mean = _moving("exp_avg", state, beta1, gradient)
+        square = _moving("exp_avg_sq", state, beta2, gradient * gradient)
+        if group["amsgrad"]:
+            largest = state.get("max_exp_avg_sq")
+            square = op.copy(square) if largest is None else op.maximum(largest, square)
+            state["max_exp_avg_sq"] = square
+        denominator = op.sqrt(square)
+        denominator /= math.sqrt(1 - beta2**step)
+        denominator += group["eps"]
+        change = mean / denominator
+        change *= lr / (1 - beta1**step)
+        value -= change
+        return value
+
+
+def _moving(name: str, state: State, beta: float, new: Any) -> Any:
+    """Return ``beta * old + (1 - beta) * new``, where the first old value is zero, and keep it in `state`."""
+    moving = (1 - beta) * new
+    if name in state:
+        old = state[name]
+        old *= beta
+        moving += old
+    state[name] = moving
+    return moving
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay: ``p *= 1 - lr * weight_decay`` comes before the step.
+
+    The parameters are those of `Adam`; `weight_decay` is 0.01 by default (Loshchilov and Hutter, 2019).
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> p = eo.tensor([1.0], requires_grad=True)
+    >>> optimizer = eo.optim.AdamW([p], lr=0.1, weight_decay=0.1)
+    >>> (p * 3).backward()
+    >>> optimizer.step()
+    >>> print(p.detach())
+    [0.89]
+    """
+
+    decoupled = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)

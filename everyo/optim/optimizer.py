@@ -1,0 +1,301 @@
+"""Optimizer: parameter groups, per-parameter state, and the step that the update rules share."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from everyo.core.dispatch import wrap
+from everyo.core.modes import enable_grad
+from everyo.core.ownership import sole_owner
+from everyo.core.tensor import Tensor
+from everyo.errors import (
+    ArgumentError,
+    DTypeError,
+    GraphStateError,
+    SerializationError,
+    ShapeError,
+    describe,
+)
+
+State = dict[str, Any]  # per parameter: counters, and raw arrays that the optimizer alone holds
+
+
+class Optimizer:
+    """Base class of optimizers.
+
+    A subclass passes its defaults to ``__init__`` and defines `update`, plain array code for one
+    parameter; everything else is here.
+
+    Parameters
+    ----------
+    params : iterable of tensors, of (name, tensor) pairs, or of dicts
+        What to optimize. A dict is a group: its ``"params"``, and options that differ from the defaults.
+    defaults : dict
+        The options of groups that do not set them.
+
+    Attributes
+    ----------
+    param_groups : list of dict
+        The groups with their options; changing ``group["lr"]`` takes effect at the next step.
+    state : dict
+        For each parameter what the update rule keeps.
+    """
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self.param_groups: list[dict[str, Any]] = []
+        self.state: dict[Tensor, State] = {}
+        if isinstance(params, (Tensor, Mapping)):
+            raise DTypeError(
+                "the parameters come in an iterable",
+                operation=type(self).__name__,
+                expected="model.parameters(), a list of tensors or a list of dicts",
+                found=type(params).__name__,
+                remedy="put it in a list: [x]",
+            )
+        entries = list(params)
+        if not entries:
+            raise ArgumentError(
+                "there is nothing to optimize",
+                operation=type(self).__name__,
+                expected="at least one parameter",
+                found="none (an iterator that was already used up?)",
+            )
+        for group in entries if isinstance(entries[0], dict) else [{"params": entries}]:
+            self.add_param_group(group)
+
+    # ---- what a subclass defines
+
+    def check(self, group: dict[str, Any]) -> None:
+        """Raise ArgumentError if the options of `group` are out of range."""
+
+    def update(self, value: Any, gradient: Any, state: State, group: dict[str, Any]) -> Any:
+        """Return the parameter's next value.
+
+        `value` and the arrays in `state` may be overwritten (``value -= ...``); `gradient` may not. Only
+        operators and ``op.<primitive>`` are used, so that the text serves arrays of every backend.
+        """
+        raise NotImplementedError
+
+    # ---- groups
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        """Add parameters, with options of their own.
+
+        Parameters
+        ----------
+        group : dict
+            ``"params"`` (a tensor or an iterable of them), and options that differ from the defaults.
+
+        Raises
+        ------
+        ArgumentError
+            If an option is unknown or out of range, or a parameter is already there.
+        GraphStateError
+            If a parameter is no leaf.
+        """
+        name = type(self).__name__
+        unknown = [k for k in group if k not in self.defaults and k not in ("params", "initial_lr", "name")]
+        if unknown or "params" not in group:
+            raise ArgumentError(
+                f"a group {f'has an unknown option {unknown[0]!r}' if unknown else 'names no parameters'}",
+                operation=name,
+                expected=", ".join(["params", *self.defaults]),
+                found=", ".join(map(str, group)),
+            )
+        held = group["params"]
+        tensors = [
+            p[1] if isinstance(p, tuple) else p for p in ([held] if isinstance(held, Tensor) else held)
+        ]
+        known = {p for g in self.param_groups for p in g["params"]}
+        for tensor in tensors:
+            if not isinstance(tensor, Tensor):
+                raise DTypeError(
+                    "only tensors are optimized",
+                    operation=name,
+                    expected="a Tensor",
+                    found=type(tensor).__name__,
+                )
+            if not tensor.is_leaf:
+                raise GraphStateError(
+                    "only a leaf can be optimized",
+                    operation=name,
+                    inputs=describe(tensor),
+                    expected="a parameter, or a tensor that no recorded operation made",
+                    found="a computed tensor",
+                    remedy="optimize x.detach().requires_grad_(), or the leaves it was computed from",
+                )
+            if tensor in known:
+                raise ArgumentError(
+                    "a parameter is given twice, and would be updated twice",
+                    operation=name,
+                    inputs=describe(tensor),
+                    expected="each parameter once, in one group",
+                )
+            known.add(tensor)
+        full = {**self.defaults, **group, "params": tensors}
+        self.check(full)
+        self.param_groups.append(full)
+
+    # ---- stepping
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters; ``set_to_none=False`` makes them zeros instead."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none or p.grad is None:
+                    p.grad = None
+                else:
+                    p.grad = wrap(p.backend.xp.zeros_like(p.data))
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient.
+
+        Parameters
+        ----------
+        closure : callable, optional
+            Called first, with recording on: it clears the gradients, computes the loss, calls
+            ``backward()`` and returns the loss.
+
+        Returns
+        -------
+        Tensor or None
+            What the closure returned.
+
+        Raises
+        ------
+        ShapeError
+            If a gradient does not have its parameter's shape; no parameter has changed then.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        pairs = [
+            (p, self._gradient(p), g) for g in self.param_groups for p in g["params"] if p.grad is not None
+        ]
+        for p, gradient, group in pairs:
+            state = self.state.setdefault(p, {})
+            p.data = self.update(_writable(p), gradient, state, group)
+        return loss
+
+    def _gradient(self, p: Tensor) -> Any:
+        """Return the raw gradient of `p`, of its dtype."""
+        assert p.grad is not None
+        gradient = p.grad.data
+        if gradient.shape != p.data.shape or gradient.dtype.kind != p.data.dtype.kind:
+            raise ShapeError(
+                "a gradient does not fit its parameter",
+                operation=f"{type(self).__name__}.step",
+                expected=describe(p),
+                found=describe(p.grad),
+            )
+        if gradient.dtype != p.data.dtype:
+            gradient = p.backend.asarray(gradient, p.dtype, p.device, None)
+        return gradient
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return options and state as plain data and tensors; parameters are numbered in their order.
+
+        Returns
+        -------
+        dict
+            ``"state"``: from a parameter's number to its state; ``"param_groups"``: the options, with
+            ``"params"`` as numbers. A snapshot: later steps leave it alone.
+        """
+        numbers = {p: i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
+        return {
+            "state": {
+                numbers[p]: {
+                    k: v if type(v) in (int, float) else wrap(p.backend.asarray(v, None, p.device, True))
+                    for k, v in state.items()
+                }
+                for p, state in self.state.items()
+            },
+            "param_groups": [
+                {
+                    **copy.deepcopy({k: v for k, v in g.items() if k != "params"}),
+                    "params": [numbers[p] for p in g["params"]],
+                }
+                for g in self.param_groups
+            ],
+        }
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over options and state that `state_dict` returned; on an error nothing has changed.
+
+        Raises
+        ------
+        SerializationError
+            If the groups or the shapes of the state do not fit the parameters.
+        """
+        try:
+            groups = [dict(g) for g in state_dict["param_groups"]]
+            states = {int(k): dict(v) for k, v in state_dict["state"].items()}
+            lengths = [len(g["params"]) for g in groups]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._misfit(
+                "'state' and 'param_groups', as state_dict() returns them", repr(error)
+            ) from None
+        own = [len(g["params"]) for g in self.param_groups]
+        if lengths != own:
+            raise self._misfit(f"groups of {own} parameters", f"groups of {lengths}")
+        params = [p for g in self.param_groups for p in g["params"]]
+        order = [number for g in groups for number in g["params"]]
+        if unknown := [k for k in states if k not in order]:
+            raise self._misfit("state of parameters in the groups", f"state of parameter {unknown[0]}")
+        merged = [{**old, **new, "params": old["params"]} for old, new in zip(self.param_groups, groups)]
+        for group in merged:
+            self.check(group)
+        loaded = {}
+        for p, number in zip(params, order):
+            if number in states:
+                loaded[p] = {k: self._restored(p, k, v) for k, v in states[number].items()}
+        self.param_groups[:] = merged
+        self.state = loaded
+
+    def _restored(self, p: Tensor, name: str, value: Any) -> Any:
+        """Return an entry of a parameter's state: a number as it is, an array copied and converted."""
+        if type(value) in (int, float):
+            return value
+        array = value.backend.to_numpy(value.data) if isinstance(value, Tensor) else value
+        restored = p.backend.asarray(array, p.dtype, p.device, True)
+        if restored.shape != p.data.shape:
+            raise self._misfit(f"{name!r} of shape {p.shape}", f"shape {restored.shape}")
+        return restored
+
+    def _misfit(self, expected: str, found: str) -> SerializationError:
+        return SerializationError(
+            "the state dict does not fit the optimizer",
+            operation=f"{type(self).__name__}.load_state_dict",
+            expected=expected,
+            found=found,
+            remedy="build the optimizer with the same parameters and groups as the one that was saved",
+        )
+
+    def __repr__(self) -> str:
+        rows = []
+        for i, group in enumerate(self.param_groups):
+            options = ", ".join(f"{k}={v!r}" for k, v in group.items() if k != "params")
+            rows.append(f"  group {i}: {len(group['params'])} tensors, {options}")
+        return "\n".join([f"{type(self).__name__}(", *rows, ")"])
+
+
+def _writable(p: Tensor) -> Any:
+    """Return the value of `p` in a buffer that may be overwritten: its own if nobody else holds it."""
+    return p.data if sole_owner(p) else p.backend.asarray(p.data, None, p.device, True)
+
+
+def require(name: str, value: Any, low: float, high: float, operation: str) -> None:
+    """Raise ArgumentError unless ``low <= value < high``; NaN is never in range."""
+    if not low <= value < high:
+        raise ArgumentError(
+            f"{name} is out of range",
+            operation=operation,
+            expected=f"{low:g} <= {name} < {high:g}",
+            found=repr(value),
+        )

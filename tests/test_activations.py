@@ -1,0 +1,157 @@
+"""Activation functions: values and slopes where floating point is hard, conventions at the kinks, memory."""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import everyo as eo
+
+INF, NAN = math.inf, math.nan
+POINTS = [-1000.0, -200.0, -40.0, -5.0, -1.0, -1e-9, 0.0, 1e-9, 0.5, 3.0, 40.0, 200.0, 1000.0]
+
+
+def logistic(x):
+    return 1 / (1 + mp.exp(-x))
+
+
+def normal(x):
+    return mp.erfc(-x / mp.sqrt(2)) / 2
+
+
+def tanh_gelu(x):
+    return x * (1 + mp.tanh(mp.sqrt(2 / mp.pi) * (x + mp.mpf("0.044715") * x**3))) / 2
+
+
+SMOOTH = {
+    "sigmoid": (eo.sigmoid, logistic),
+    "softplus": (eo.softplus, lambda x: mp.log1p(mp.exp(x))),
+    "softplus, beta 3": (lambda x: eo.softplus(x, beta=3.0), lambda x: mp.log1p(mp.exp(3 * x)) / 3),
+    "log_sigmoid": (eo.log_sigmoid, lambda x: -mp.log1p(mp.exp(-x))),
+    "silu": (eo.silu, lambda x: x * logistic(x)),
+    "gelu": (eo.gelu, lambda x: x * normal(x)),
+    "gelu, tanh": (lambda x: eo.gelu(x, approximate="tanh"), tanh_gelu),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_values_and_derivatives_against_mpmath(name):
+    f, exact = SMOOTH[name]
+    with mp.workdps(60 if name == "gelu" else 400):  # the others have tails of 1e-260
+        expected = [[float(d) for d in mp.taylor(exact, mp.mpf(p), 2)] for p in POINTS]
+    x = eo.tensor(np.array(POINTS), requires_grad=True)
+    y = f(x)
+    (first,) = eo.autograd.grad(y.sum(), x, create_graph=True)
+    (second,) = eo.autograd.grad(first.sum(), x)
+    value, slope, half_bend = np.array(expected).T
+    np.testing.assert_allclose(y.detach().numpy(), value, rtol=2e-13, atol=1e-300)
+    np.testing.assert_allclose(first.detach().numpy(), slope, rtol=2e-13, atol=1e-16)
+    np.testing.assert_allclose(second.numpy(), 2 * half_bend, rtol=2e-13, atol=1e-15)
+    tangent = eo.jvp(f, [x.detach()], [eo.ones(len(POINTS), dtype=eo.float64)])[1]
+    np.testing.assert_allclose(tangent.numpy(), first.detach().numpy(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_single_precision_stays_and_saturates_quietly(name, dtype):
+    x = eo.tensor(np.array([-200.0, -20.0, 0.0, 20.0, 200.0], dtype), requires_grad=True)
+    y = SMOOTH[name][0](x)
+    y.sum().backward()
+    assert y.dtype == x.grad.dtype == dtype
+    assert np.all(np.isfinite(y.detach().numpy()))
+    assert np.all(np.isfinite(x.grad.numpy()))
+
+
+def test_saturated_sigmoid_is_exact():
+    np.testing.assert_array_equal(
+        eo.sigmoid(eo.tensor([-INF, -1000.0, 0.0, 1000.0, INF])).numpy(), [0, 0, 0.5, 1, 1]
+    )
+    assert np.isnan(eo.sigmoid(eo.tensor([NAN])).numpy())
+
+
+def test_softplus_of_infinities():
+    x = eo.tensor([-INF, INF], dtype=eo.float64, requires_grad=True)
+    y = eo.softplus(x)
+    y.backward(eo.ones(2, dtype=eo.float64))
+    np.testing.assert_array_equal(y.detach().numpy(), [0.0, INF])
+    np.testing.assert_array_equal(x.grad.numpy(), [0.0, 1.0])
+
+
+KINKED = {
+    "relu": (eo.relu, [0.0, 0.0, 1.0]),
+    "leaky_relu": (lambda x: eo.leaky_relu(x, 0.1), [0.1, 0.1, 1.0]),
+    "leaky_relu downwards": (lambda x: eo.leaky_relu(x, negative_slope=-2), [-2.0, -2.0, 1.0]),
+    "elu": (lambda x: eo.elu(x, 0.5), [0.5 * math.exp(-2.0), 0.5, 1.0]),
+    "selu": (
+        eo.selu,
+        [1.0507009873554805 * 1.6732632423543772 * math.exp(-2.0), 1.7580993408473766, 1.0507009873554805],
+    ),
+    "softsign": (eo.softsign, [1 / 9, 1.0, 1 / 16]),
+}
+
+
+@pytest.mark.parametrize("name", KINKED)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_slopes_at_and_beside_the_kink(name, dtype):
+    f, slopes = KINKED[name]
+    x = eo.tensor(np.array([-2.0, 0.0, 3.0], dtype), requires_grad=True)
+    f(x).sum().backward()
+    assert x.grad.dtype == dtype
+    tolerance = 1e-6 if dtype == "float32" else 1e-14
+    np.testing.assert_allclose(x.grad.numpy(), slopes, rtol=tolerance)
+    tangent = eo.jvp(f, [x.detach()], [eo.tensor(np.ones(3, dtype))])[1]
+    np.testing.assert_allclose(tangent.numpy(), slopes, rtol=tolerance)
+
+
+def test_elu_neither_overflows_nor_loses_its_second_derivative_at_zero():
+    x = eo.tensor([-1000.0, -1.0, 0.0, 1000.0], dtype=eo.float64, requires_grad=True)
+    (first,) = eo.autograd.grad(eo.elu(x).sum(), x, create_graph=True)
+    (second,) = eo.autograd.grad(first.sum(), x)
+    np.testing.assert_allclose(first.detach().numpy(), [0.0, math.exp(-1.0), 1.0, 1.0])
+    np.testing.assert_allclose(second.numpy(), [0.0, math.exp(-1.0), 1.0, 0.0])
+
+
+def test_nan_stays_nan():
+    for f in (eo.relu, eo.leaky_relu, eo.elu, eo.gelu, eo.silu, eo.softplus):
+        assert np.isnan(f(eo.tensor([NAN])).numpy())
+    x = eo.tensor([NAN, -1.0], requires_grad=True)
+    eo.relu(x).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [NAN, 0.0])
+
+
+def test_second_derivative_of_relu_does_not_record_its_output():
+    x = eo.tensor([-1.0, 2.0], requires_grad=True)
+    (first,) = eo.autograd.grad(eo.relu(x).sum(), x, create_graph=True)
+    assert not first.requires_grad
+
+
+def test_relu_keeps_its_output_and_not_its_input():
+    x = eo.tensor([-1.0, 2.0], requires_grad=True)
+    y = eo.relu(x)
+    assert len(y.grad_node.saved) == 1
+    assert y.grad_node.saved[0] is y.data
+
+
+def test_numbers_and_lists_are_operands_too():
+    assert eo.relu(-1.0).item() == 0.0
+    assert eo.softplus(0, beta=2).item() == pytest.approx(math.log(2) / 2)
+    np.testing.assert_array_equal(eo.leaky_relu([-1.0, 1.0], 0.5).numpy(), [-0.5, 1.0])
+    assert eo.log_sigmoid([0.0]).dtype == eo.float32
+
+
+@pytest.mark.parametrize("f", [eo.relu, eo.leaky_relu, eo.elu, eo.softplus, lambda x: eo.gelu(x, "tanh")])
+def test_complex_numbers_are_refused_where_order_matters(f):
+    with pytest.raises(eo.DTypeError, match="complex64"):
+        f(eo.tensor([1 + 2j]))
+
+
+def test_unsigned_integers_have_negatives():
+    x = eo.tensor(np.array([0, 3], "uint8"))
+    for f in (eo.softplus, eo.sigmoid, eo.silu, eo.elu, lambda x: eo.softplus(x, beta=2.0)):
+        np.testing.assert_allclose(f(x).numpy(), f(x.astype(eo.float64)).numpy(), rtol=1e-15)
+
+
+def test_unknown_approximation_is_refused():
+    with pytest.raises(eo.ArgumentError, match=r"gelu(.*\n)*.*'erf'"):
+        eo.gelu(eo.ones(2), approximate="erf")

@@ -1,0 +1,553 @@
+"""Where floating point is hard: cancellation, overflow, ties, zeros, infinities, against mpmath.
+
+No warning may appear either: the suite turns warnings into errors.
+"""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import everyo as eo
+
+INF, NAN = math.inf, math.nan
+TINY = 2.0**-52
+
+
+def derivatives(f, *points, weight=None):
+    """Return value and gradients of ``sum(weight * f)`` in float64, checking forward mode on the way."""
+    arrays = [np.asarray(p, dtype="float64") for p in points]
+    leaves = [eo.tensor(a, requires_grad=True) for a in arrays]
+    result = f(*leaves)
+    seed = np.ones(result.shape) if weight is None else np.asarray(weight)
+    result.backward(eo.tensor(seed))
+    found = [x.grad.numpy() for x in leaves]
+    if weight is None and all(a.size == 1 for a in arrays) and result.size == 1:
+        for i, x in enumerate(arrays):
+            tangents = [np.ones_like(a) if k == i else np.zeros_like(a) for k, a in enumerate(arrays)]
+            pushed = eo.jvp(f, [eo.tensor(a) for a in arrays], [eo.tensor(t) for t in tangents])[1]
+            np.testing.assert_allclose(pushed.item(), found[i].item(), rtol=1e-12, err_msg=f"jvp at {x}")
+    return result.detach().numpy(), found
+
+
+def second_derivative(f, point):
+    """Return the second derivative of a function of one number."""
+    x = eo.tensor(np.float64(point), requires_grad=True)
+    (g,) = eo.autograd.grad(f(x), x, create_graph=True)
+    return eo.autograd.grad(g, x)[0].item() if g.requires_grad else 0.0
+
+
+def agrees(found, exact, absolute=0.0, relative=4e-15):
+    """Compare a number with mpmath's, to some units in the last place or within `absolute`."""
+    exact = float(exact)
+    if math.isnan(exact) or math.isinf(exact):
+        np.testing.assert_equal(found, exact)
+    else:
+        np.testing.assert_allclose(found, exact, rtol=relative, atol=max(absolute, 5e-324))
+
+
+def logistic(x):
+    return 1 / (1 + mp.exp(-x))
+
+
+def gauss(x):
+    return mp.exp(-x * x / 2) / mp.sqrt(2 * mp.pi)
+
+
+def normal(x):
+    return mp.erfc(-x / mp.sqrt(2)) / 2
+
+
+# Name: value, derivative, points, and how far from the derivative an answer may be where the rule
+# subtracts from 1 (a saturated function; the error is then absolute, one unit of the last place of 1).
+EVERYWHERE = {
+    "expm1": (mp.expm1, mp.exp, [1e-300, -1e-300, 1e-17, -1e-9, 1e-5, 1.0, -40.0, 700.0], 0.0),
+    "log1p": (
+        mp.log1p,
+        lambda x: 1 / (1 + x),
+        [1e-300, 1e-17, -1e-17, 1e-9, 1.0, -1 + TINY, 1e300],
+        0.0,
+    ),
+    "sigmoid": (
+        logistic,
+        lambda x: logistic(x) * logistic(-x),
+        [-800.0, -700.0, -40.0, -1e-9, 0.0, 1e-300, 1.0, 40.0, 800.0],
+        3e-16,
+    ),
+    "softplus": (
+        lambda x: mp.log1p(mp.exp(x)),
+        logistic,
+        [-800.0, -700.0, -40.0, -1e-9, 0.0, 1.0, 40.0, 800.0, 1e300],
+        0.0,
+    ),
+    "tanh": (
+        mp.tanh,
+        lambda x: mp.sech(x) ** 2,
+        [0.0, 1e-300, 1e-9, 0.5, -3.0, 20.0, -400.0, 1e300],
+        3e-16,
+    ),
+    "silu": (
+        lambda x: x * logistic(x),
+        lambda x: logistic(x) * (1 + x * logistic(-x)),
+        [-700.0, -40.0, -1e-9, 0.0, 1.0, 40.0, 800.0],
+        1e-15,
+    ),
+    "gelu": (
+        lambda x: x * normal(x),
+        lambda x: normal(x) + x * gauss(x),
+        [-30.0, -5.0, -1e-9, 0.0, 1.0, 9.0, 1e5],
+        1e-15,
+    ),
+    "erf": (
+        mp.erf,
+        lambda x: 2 / mp.sqrt(mp.pi) * mp.exp(-x * x),
+        [0.0, 1e-300, 1e-9, 0.5, -1.5, 6.0, -30.0],
+        0.0,
+    ),
+    "log2": (
+        lambda x: mp.log(x, 2),
+        lambda x: 1 / (x * mp.log(2)),
+        [1e-300, 1 - TINY, 1 + TINY, 8.0, 1e300],
+        0.0,
+    ),
+    "log10": (lambda x: mp.log10(x), lambda x: 1 / (x * mp.log(10)), [1e-300, 1 + TINY, 1000.0, 1e300], 0.0),
+    "exp2": (
+        lambda x: mp.mpf(2) ** x,
+        lambda x: mp.mpf(2) ** x * mp.log(2),
+        [-1074.0, -1.5, 1e-9, 0.0, 1000.0],
+        0.0,
+    ),
+    "log": (mp.log, lambda x: 1 / x, [1e-300, 1 - TINY, 1 + TINY, 1e300], 0.0),
+    "sqrt": (mp.sqrt, lambda x: 1 / (2 * mp.sqrt(x)), [1e-300, 2.0, 1e300], 0.0),
+    "arctan": (mp.atan, lambda x: 1 / (1 + x * x), [0.0, 1e-300, 1e-9, 1.0, -1e8, 1e150], 0.0),
+    "arcsin": (mp.asin, lambda x: 1 / mp.sqrt((1 - x) * (1 + x)), [0.0, 1e-9, 0.5, 1 - TINY, -1 + TINY], 0.0),
+    "arccos": (mp.acos, lambda x: -1 / mp.sqrt((1 - x) * (1 + x)), [0.0, 0.5, 1 - TINY], 0.0),
+    "arctanh": (mp.atanh, lambda x: 1 / ((1 - x) * (1 + x)), [0.0, 1e-300, 0.5, 1 - TINY, -1 + TINY], 0.0),
+    "arcsinh": (mp.asinh, lambda x: 1 / mp.sqrt(1 + x * x), [0.0, 1e-300, -1e-9, 1.0, 1e100, -1e300], 0.0),
+    "arccosh": (mp.acosh, lambda x: 1 / mp.sqrt((x - 1) * (x + 1)), [1 + TINY, 1.5, 1e100, 1e300], 0.0),
+    "sinh": (mp.sinh, mp.cosh, [0.0, 1e-300, -1e-9, 20.0, -700.0], 0.0),
+    "cosh": (mp.cosh, mp.sinh, [0.0, 1e-9, 20.0, -700.0], 0.0),
+    "reciprocal": (lambda x: 1 / x, lambda x: -1 / (x * x), [1e-150, -2.0, 1e150], 0.0),
+}
+
+# At -30 the density is exp(-450): the rounding of its exponent alone costs 450 units.
+CONDITION = {"gelu": 3e-13}
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_values_and_derivatives(name):
+    value, derivative, points, absolute = EVERYWHERE[name]
+    f, relative = getattr(eo, name), CONDITION.get(name, 4e-15)
+    with mp.workdps(400):
+        for point in points:
+            found, (gradient,) = derivatives(f, point)
+            agrees(found, value(mp.mpf(point)), 0.0, relative)
+            agrees(gradient, derivative(mp.mpf(point)), absolute, relative)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in EVERYWHERE if n not in ("reciprocal", "log", "log2", "log10", "sqrt")]
+)
+def test_second_derivatives_stay_finite(name):
+    """And right to 9 digits, or within 1e-12 where the first derivative is saturated."""
+    _, derivative, points, _ = EVERYWHERE[name]
+    f = getattr(eo, name)
+    with mp.workdps(400):
+        for point in points:
+            if abs(point) > 1 - 1e-9 and name in ("arcsin", "arccos", "arctanh", "arccosh"):
+                continue
+            exact = float(mp.diff(derivative, mp.mpf(point)))
+            found = second_derivative(f, point)
+            np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12, err_msg=f"at {point}")
+
+
+# Limits: function, point, value, derivative.
+LIMITS = [
+    ("exp", -INF, 0.0, 0.0),
+    ("exp", INF, INF, INF),
+    ("expm1", -INF, -1.0, 0.0),
+    ("sigmoid", INF, 1.0, 0.0),
+    ("sigmoid", -INF, 0.0, 0.0),
+    ("softplus", INF, INF, 1.0),
+    ("softplus", -INF, 0.0, 0.0),
+    ("tanh", INF, 1.0, 0.0),
+    ("tanh", -INF, -1.0, 0.0),
+    ("erf", INF, 1.0, 0.0),
+    ("arctan", -INF, -math.pi / 2, 0.0),
+    ("relu", INF, INF, 1.0),
+    ("relu", -INF, 0.0, 0.0),
+    ("abs", -INF, INF, -1.0),
+    ("log1p", INF, INF, 0.0),
+    ("sqrt", INF, INF, 0.0),
+    ("relu", 0.0, 0.0, 0.0),
+    ("abs", 0.0, 0.0, 0.0),
+    ("abs", -0.0, 0.0, 0.0),
+    ("sign", 0.0, 0.0, 0.0),
+    ("sign", -3.0, -1.0, 0.0),
+    ("floor", 2.0, 2.0, 0.0),
+    ("round", 0.5, 0.0, 0.0),
+    ("trunc", -1.5, -1.0, 0.0),
+    ("square", 0.0, 0.0, 0.0),
+    ("exp", NAN, NAN, NAN),
+    ("sigmoid", NAN, NAN, NAN),
+]
+
+
+@pytest.mark.parametrize(("name", "point", "value", "derivative"), LIMITS)
+def test_limits_and_kinks(name, point, value, derivative):
+    found, (gradient,) = derivatives(getattr(eo, name), point)
+    np.testing.assert_array_equal([found, gradient], [value, derivative])
+
+
+# Poles: NumPy warns of the value itself, as NumPy users expect; the slope is what calculus says.
+POLES = [
+    ("sqrt", 0.0, 0.0, INF),
+    ("log", 0.0, -INF, INF),
+    ("log1p", -1.0, -INF, INF),
+    ("reciprocal", 0.0, INF, -INF),
+    ("arcsin", 1.0, math.pi / 2, INF),
+    ("arccos", 1.0, 0.0, -INF),
+    ("arccosh", 1.0, 0.0, INF),
+    ("arctanh", 1.0, INF, INF),
+]
+
+
+@pytest.mark.parametrize(("name", "point", "value", "derivative"), POLES)
+def test_infinite_slopes(name, point, value, derivative):
+    with np.errstate(all="ignore"):
+        found, (gradient,) = derivatives(getattr(eo, name), point)
+        assert (found.item(), gradient.item()) == (value, derivative)
+        # Where nothing flows back, an infinite slope contributes nothing.
+        masked = derivatives(lambda x: eo.where(x > 5, getattr(eo, name)(x), 1.0), point)[1]
+        assert masked[0].item() == 0.0
+        weighted = derivatives(getattr(eo, name), [point, 0.25], weight=[0.0, 0.0])[1]
+        assert weighted[0].tolist() == [0.0, 0.0]
+
+
+def exact_softmax(x):
+    shifted = [mp.exp(mp.mpf(v)) for v in x]
+    return [e / mp.fsum(shifted) for e in shifted]
+
+
+ROWS = [
+    [1000.0, 1000.5, -1000.0],
+    [-1000.0, -1000.5, -1001.0],
+    [0.0, 1e-9, -1e-9],
+    [1e-300, 0.0, 700.0],
+    [40.0, 0.0, -40.0],
+    [3.0],
+]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_softmax_and_its_relatives(row):
+    weight = [0.7, -1.3, 0.4][: len(row)]
+    with mp.workdps(1000):
+        p = exact_softmax(row)
+        total = mp.log(mp.fsum([mp.exp(mp.mpf(v)) for v in row]))
+        value, (gradient,) = derivatives(eo.logsumexp, row)
+        agrees(value, total)
+        for g, e in zip(gradient, p, strict=True):
+            agrees(g, e, 1e-300)
+        value, (gradient,) = derivatives(lambda x: eo.softmax(x, axis=-1), row, weight=weight)
+        mean = mp.fsum([w * e for w, e in zip(weight, p, strict=True)])
+        for i, e in enumerate(p):
+            agrees(value[i], e, 1e-300)
+            agrees(gradient[i], e * (weight[i] - mean), 5e-16)
+        value, (gradient,) = derivatives(lambda x: eo.log_softmax(x, axis=-1), row, weight=weight)
+        for i, e in enumerate(p):
+            agrees(value[i], mp.mpf(row[i]) - total, 5e-16)
+            agrees(gradient[i], weight[i] - e * mp.fsum(weight), 5e-16)
+
+
+def test_softmax_with_infinities():
+    value, (gradient,) = derivatives(eo.logsumexp, [-INF, 1.0, -INF])
+    assert (value.item(), gradient.tolist()) == (1.0, [0.0, 1.0, 0.0])
+    value, (gradient,) = derivatives(eo.logsumexp, [-INF, -INF])
+    assert value.item() == -INF
+    assert gradient.tolist() == [0.0, 0.0]
+    value, (gradient,) = derivatives(
+        lambda x: eo.softmax(x, axis=-1), [-INF, 0.0, 0.0], weight=[1.0, 2.0, 0.0]
+    )
+    assert value.tolist() == [0.0, 0.5, 0.5]
+    assert gradient.tolist() == [0.0, 0.5, -0.5]
+    value, (gradient,) = derivatives(
+        lambda x: eo.log_softmax(x, axis=-1), [-INF, 0.0, 0.0], weight=[0.0, 1.0, 0.0]
+    )
+    np.testing.assert_allclose(value, [-INF, -math.log(2), -math.log(2)])
+    np.testing.assert_allclose(gradient, [0.0, 0.5, -0.5])
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "value", "by_x", "by_y"),
+    [
+        (-INF, -INF, -INF, 0.0, 0.0),
+        (-INF, 2.0, 2.0, 0.0, 1.0),
+        (2.0, -INF, 2.0, 1.0, 0.0),
+        (1000.0, 1000.0, 1000 + math.log(2), 0.5, 0.5),
+        (-1000.0, 1000.0, 1000.0, 0.0, 1.0),
+        (INF, 0.0, INF, 1.0, 0.0),
+        (1e-300, 0.0, math.log(2), 0.5, 0.5),
+    ],
+)
+def test_logaddexp(x, y, value, by_x, by_y):
+    found, gradients = derivatives(eo.logaddexp, x, y)
+    np.testing.assert_allclose([found, *gradients], [value, by_x, by_y], rtol=1e-15)
+    scaled = math.log(2)
+    found, gradients = derivatives(eo.logaddexp2, x / scaled, y / scaled)
+    np.testing.assert_allclose([found, *gradients], [value / scaled, by_x, by_y], rtol=1e-13)
+
+
+def test_the_branch_not_taken_neither_overflows_nor_leaks():
+    for f, point, slope in (
+        (eo.elu, 800.0, 1.0),
+        (eo.elu, -800.0, 0.0),
+        (eo.selu, 800.0, 1.0507009873554805),
+        (eo.leaky_relu, -1e308, 0.01),
+        (lambda x: eo.gelu(x, approximate="tanh"), 1e200, 1.0),
+        (lambda x: eo.gelu(x, approximate="tanh"), -1e200, 0.0),
+        (eo.silu, -1e300, 0.0),
+        (eo.gelu, -1e300, 0.0),
+    ):
+        assert derivatives(f, point)[1][0].item() == slope
+        assert abs(second_derivative(f, point)) < 1e-300
+
+
+def test_single_precision_does_not_overflow():
+    for f, row in (
+        (lambda x: eo.logsumexp(x, axis=0), [100.0, 200.0]),
+        (lambda x: eo.sum(eo.softmax(x, axis=0) ** 2), [100.0, -200.0]),
+        (lambda x: eo.sum(eo.sigmoid(x)), [100.0, -100.0]),
+        (lambda x: eo.sum(eo.softplus(x)), [100.0, -100.0]),
+        (lambda x: eo.hypot(x[0], x[1]), [3e30, 4e30]),
+    ):
+        x = eo.tensor(row, dtype=eo.float32, requires_grad=True)
+        value = f(x)
+        value.backward()
+        assert np.isfinite(value.item())
+        assert x.grad.dtype == eo.float32
+        assert np.isfinite(x.grad.numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [(3e200, 4e200), (3e-200, 4e-200), (1e300, 1.0), (1.0, 1e-300), (-3.0, 4.0), (5e-324, 0.0)]
+)
+def test_hypot(a, b):
+    with mp.workdps(700):
+        exact = mp.sqrt(mp.mpf(a) ** 2 + mp.mpf(b) ** 2)
+        value, gradients = derivatives(eo.hypot, a, b)
+        agrees(value, exact)
+        agrees(gradients[0], mp.mpf(a) / exact)
+        agrees(gradients[1], mp.mpf(b) / exact)
+
+
+def test_hypot_at_the_origin_has_the_zero_subgradient():
+    assert [g.item() for g in derivatives(eo.hypot, 0.0, 0.0)[1]] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("y", "x"),
+    [(1.0, 2.0), (-1.0, -2.0), (0.0, -1.0), (1.0, 0.0), (3e-200, 4e-200), (3e200, 4e200), (1e-300, 1.0)],
+)
+def test_arctan2(y, x):
+    with mp.workdps(700):
+        exact_y, exact_x = mp.mpf(y), mp.mpf(x)
+        squares = exact_x**2 + exact_y**2
+        value, gradients = derivatives(eo.arctan2, y, x)
+        agrees(value, mp.atan2(exact_y, exact_x))
+        agrees(gradients[0], exact_x / squares, 5e-324)
+        agrees(gradients[1], -exact_y / squares, 5e-324)
+
+
+def test_arctan2_at_the_origin_has_gradient_zero():
+    assert [g.item() for g in derivatives(eo.arctan2, 0.0, 0.0)[1]] == [0.0, 0.0]
+
+
+# x, y, value, d/dx, d/dy of x**y; None where d/dy is not asked for.
+POWERS = [
+    (0.0, 2.0, 0.0, 0.0, 0.0),
+    (0.0, 1.0, 0.0, 1.0, 0.0),
+    (0.0, 0.0, 1.0, 0.0, None),
+    (5.0, 0.0, 1.0, 0.0, math.log(5.0)),
+    (-5.0, 0.0, 1.0, 0.0, None),
+    (0.0, 3.5, 0.0, 0.0, 0.0),
+    (0.0, 0.5, 0.0, INF, 0.0),
+    (-2.0, 2.0, 4.0, -4.0, None),
+    (-2.0, 3.0, -8.0, 12.0, None),
+    (-2.0, -1.0, -0.5, -0.25, None),
+    (-2.0, 2.0, 4.0, -4.0, NAN),
+    (1.0, 1e300, 1.0, 1e300, 0.0),
+    (4.0, 0.5, 2.0, 0.25, 2 * math.log(4.0)),
+    (4.0, -0.5, 0.5, -0.0625, 0.5 * math.log(4.0)),
+    (10.0, -400.0, 0.0, 0.0, 0.0),
+]
+
+
+@pytest.mark.parametrize(("x", "y", "value", "by_x", "by_y"), POWERS)
+def test_power(x, y, value, by_x, by_y):
+    found, (gradient,) = derivatives(lambda x: eo.power(x, y), x)
+    np.testing.assert_array_equal([found, gradient], [value, by_x])
+    found, (gradient,) = derivatives(lambda x: x ** eo.tensor(np.float64(y)), x)
+    np.testing.assert_array_equal([found, gradient], [value, by_x])
+    if by_y is not None:
+        with np.errstate(invalid="ignore"):
+            found, gradients = derivatives(eo.power, x, y)
+        np.testing.assert_allclose(gradients[0].item(), by_x)
+        np.testing.assert_allclose(gradients[1].item(), by_y, rtol=1e-14)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 0.0, 2.0, 3.0])
+def test_every_derivative_of_a_whole_power_exists_at_zero(n):
+    """Repeated use of the rule reaches x**0, then 0 * x**-1."""
+    x = eo.tensor(np.float64(0.0), requires_grad=True)
+    value, factor = x**n, 1.0
+    for order in range(5):
+        expected = factor if order == n else 0.0
+        assert value.item() == expected, f"order {order}"
+        if not value.requires_grad:
+            break
+        value = eo.autograd.grad(value, x, create_graph=True, allow_unused=True)[0]
+        if value is None:
+            break
+        factor *= n - order
+
+
+def test_the_gaussian_at_zero_to_fourth_order():
+    x = eo.tensor(np.float64(0.0), requires_grad=True)
+    value, found = eo.exp(-(x**2)), []
+    for _ in range(4):
+        (value,) = eo.autograd.grad(value, x, create_graph=True)
+        found.append(value.item())
+    assert found == [0.0, -2.0, 0.0, 12.0]
+
+
+@pytest.mark.parametrize(
+    ("row", "gradient"),
+    [
+        ([0.0, 1.0], [1.0, 0.0]),
+        ([2.0, 0.0, 3.0], [0.0, 6.0, 0.0]),
+        ([0.0, 0.0, 3.0], [0.0, 0.0, 0.0]),
+        ([2.0, 3.0, 4.0], [12.0, 8.0, 6.0]),
+        ([1e200, 1e-200, 1e200], [1.0, INF, 1.0]),
+        ([1e14, 0.0, 0.0, 1e300, 1e300], [0.0] * 5),
+        ([-0.0, 5.0], [5.0, -0.0]),
+        ([7.0], [1.0]),
+        ([], []),
+    ],
+)
+def test_prod_with_zeros(row, gradient):
+    with np.errstate(over="ignore", invalid="ignore"):
+        value, (found,) = derivatives(eo.prod, row)
+    assert value.item() == np.prod(np.array(row))
+    np.testing.assert_allclose(found, gradient)
+
+
+def hessian(f, row):
+    x = eo.tensor(np.array(row), requires_grad=True)
+    (g,) = eo.autograd.grad(f(x), x, create_graph=True)
+    return [eo.autograd.grad(g[i], x, retain_graph=True)[0].tolist() for i in range(len(row))]
+
+
+def test_second_derivatives_of_products_with_zeros():
+    assert hessian(eo.prod, [0.0, 0.0, 3.0]) == [[0.0, 3.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    assert hessian(lambda x: eo.sum(eo.cumprod(x, axis=0)), [2.0, 0.0, 3.0]) == [
+        [0, 4, 0],
+        [4, 0, 2],
+        [0, 2, 0],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "gradient"),
+    [
+        ([2.0, 0.0, 3.0, 4.0], [1.0, 32.0, 0.0, 0.0]),
+        ([0.0, 0.0, 1.0], [1.0, 0.0, 0.0]),
+        ([1.0, 2.0], [3.0, 1.0]),
+    ],
+)
+def test_cumprod_with_zeros(row, gradient):
+    _, (found,) = derivatives(lambda x: eo.sum(eo.cumprod(x, axis=0)), row)
+    assert found.tolist() == gradient
+
+
+def test_std_and_norm_where_they_are_zero():
+    for f in (eo.std, lambda x: eo.std(x, axis=0, keepdims=True)):
+        value, (gradient,) = derivatives(f, [1.0, 1.0, 1.0])
+        assert value.item() == 0.0
+        assert gradient.tolist() == [0.0, 0.0, 0.0]
+    assert derivatives(eo.std, [3.0])[1][0].tolist() == [0.0]
+    value, (gradient,) = derivatives(eo.vector_norm, [0.0, 0.0])
+    assert (value.item(), gradient.tolist()) == (0.0, [0.0, 0.0])
+    for order in (1, 1.5, 3, INF):
+        value, (gradient,) = derivatives(lambda x, p=order: eo.vector_norm(x, ord=p), [0.0, 0.0])
+        assert (value.item(), gradient.tolist()) == (0.0, [0.0, 0.0])
+    value, (gradient,) = derivatives(lambda x: eo.exp(-(eo.vector_norm(x) ** 2)), [[0.0], [0.0]])
+    assert (value.item(), gradient.tolist()) == (1.0, [[0.0], [0.0]])
+
+
+def test_complex_numbers_at_zero():
+    for f in (eo.abs, eo.angle, lambda z: eo.real(eo.sign(z))):
+        z = eo.tensor(np.array([0j, 3 + 4j]), requires_grad=True)
+        f(z).backward(eo.tensor(np.ones(2)))
+        assert z.grad[0].item() == 0
+        assert np.isfinite(z.grad.numpy()).all()
+        tangent = eo.jvp(f, [z.detach()], [eo.tensor(np.array([1 + 1j, 0]))])[1]
+        assert tangent.tolist() == [0.0, 0.0]
+
+
+def test_variance_does_not_cancel():
+    """The shortcut E[x**2] - E[x]**2 would lose every digit here."""
+    row = [1e9 + 1.0, 1e9 + 2.0, 1e9 + 4.0]
+    value, (gradient,) = derivatives(eo.var, row)
+    np.testing.assert_allclose(value, 14 / 9, rtol=1e-14)
+    np.testing.assert_allclose(gradient, [-8 / 9, -2 / 9, 10 / 9], rtol=1e-14)
+    value, (gradient,) = derivatives(eo.std, [1e-200, 2e-200])
+    np.testing.assert_allclose(value, 0.0, atol=1e-199)
+    assert np.isfinite(gradient).all()
+
+
+def test_norms_neither_overflow_nor_underflow():
+    for scale in (1e200, 1e-200):
+        value, (gradient,) = derivatives(eo.vector_norm, [3 * scale, 4 * scale])
+        np.testing.assert_allclose(value, 5 * scale, rtol=1e-14)
+        np.testing.assert_allclose(gradient, [0.6, 0.8], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("f", "row", "gradient"),
+    [
+        (eo.max, [2.0, 2.0, 1.0, 2.0], [1 / 3, 1 / 3, 0.0, 1 / 3]),
+        (eo.min, [1.0, 2.0, 1.0], [0.5, 0.0, 0.5]),
+        (lambda x: eo.max(x, axis=1), [[1.0, 1.0], [2.0, 0.0]], [[0.5, 0.5], [1.0, 0.0]]),
+        (eo.max, [INF, 1.0, INF], [0.5, 0.0, 0.5]),
+        (eo.max, [NAN, 1.0, 2.0], [1.0, 0.0, 0.0]),
+        (eo.min, [1.0, NAN, NAN], [0.0, 0.5, 0.5]),
+        (lambda x: eo.maximum(x, 1.0), [0.0, 1.0, 2.0], [0.0, 0.5, 1.0]),
+        (lambda x: eo.minimum(x, 1.0), [0.0, 1.0, 2.0], [1.0, 0.5, 0.0]),
+        (lambda x: eo.maximum(x, x), [3.0], [1.0]),
+        (lambda x: eo.clip(x, 0.0, 1.0), [-1.0, 0.0, 0.5, 1.0, 2.0], [0.0, 1.0, 1.0, 1.0, 0.0]),
+        (lambda x: eo.clip(x, None, 1.0), [-1.0, 1.0, 2.0], [1.0, 1.0, 0.0]),
+        (lambda x: x * (x < 0), [-1.0, 2.0, -3.0], [1.0, 0.0, 1.0]),
+    ],
+)
+def test_ties_and_bounds(f, row, gradient):
+    result = f(eo.tensor(np.array(row)))
+    assert derivatives(f, row, weight=np.ones(result.shape))[1][0].tolist() == gradient
+
+
+def test_untaken_branches_leak_nothing():
+    with np.errstate(all="ignore"):
+        _, (gradient,) = derivatives(lambda x: eo.sum(eo.where(x > 0, eo.log(x), 0.0)), [0.0, 2.0])
+        assert gradient.tolist() == [0.0, 0.5]
+        norms = lambda x: eo.sqrt(eo.sum(x**2, axis=1))  # noqa: E731
+        f = lambda x: eo.sum(eo.where(norms(x) > 0.5, norms(x), 1.0))  # noqa: E731
+        _, (gradient,) = derivatives(f, [[3.0, 4.0], [0.0, 0.0]])
+        np.testing.assert_allclose(gradient, [[0.6, 0.8], [0.0, 0.0]])
+        f = lambda x, y: eo.sum(eo.maximum(eo.sqrt(x * x + y * y), 1e-10))  # noqa: E731
+        _, gradients = derivatives(f, [0.0, 3.0], [0.0, 4.0])
+        np.testing.assert_allclose(gradients, [[0.0, 0.6], [0.0, 0.8]])
+        _, gradients = derivatives(lambda x, y: (x / y)[0], [1.0, 0.0], [1.0, 0.0])
+        np.testing.assert_equal(gradients, [[1.0, 0.0], [-1.0, 0.0]])
+        _, (gradient,) = derivatives(lambda x: x * x**0.5, [4.0])
+        np.testing.assert_allclose(gradient, [3.0])

@@ -1,0 +1,120 @@
+"""Layers: values, gradients, arguments."""
+
+import numpy as np
+import pytest
+
+import everyo as eo
+from everyo import nn
+
+F = nn.functional
+
+LAYERS = {
+    "Linear": (lambda: nn.Linear(3, 2), (4, 3)),
+    "Linear, no bias": (lambda: nn.Linear(3, 2, bias=False), (3,)),
+    "Conv1d": (lambda: nn.Conv1d(2, 3, 2, stride=2, padding=1), (2, 2, 5)),
+    "Conv2d": (lambda: nn.Conv2d(2, 4, (2, 3), padding=1, dilation=(1, 2), groups=2), (2, 2, 5, 6)),
+    "Conv2d, no batch": (lambda: nn.Conv2d(1, 2, 3, bias=False), (1, 4, 4)),
+    "MaxPool2d": (lambda: nn.MaxPool2d(2, stride=1), (1, 2, 4, 5)),
+    "AvgPool2d": (lambda: nn.AvgPool2d((2, 3)), (1, 2, 4, 6)),
+    "ReLU": (nn.ReLU, (5,)),
+    "Sigmoid": (nn.Sigmoid, (5,)),
+    "Tanh": (nn.Tanh, (5,)),
+    "GELU": (nn.GELU, (5,)),
+    "GELU, tanh": (lambda: nn.GELU("tanh"), (5,)),
+    "SiLU": (nn.SiLU, (5,)),
+    "Softplus": (lambda: nn.Softplus(2.0), (5,)),
+    "Flatten": (nn.Flatten, (2, 3, 2)),
+    "Dropout": (lambda: nn.Dropout(0.5).eval(), (5,)),
+    "Identity": (nn.Identity, (5,)),
+    "Sequential": (lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)), (2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_gradients_of_input_and_parameters(name):
+    make, shape = LAYERS[name]
+    eo.manual_seed(1)
+    layer = make().to(eo.float64)
+    names = [n for n, _ in layer.named_parameters()]
+    x = eo.random.normal(size=shape, dtype=eo.float64)
+
+    def call(x, *values):
+        return nn.functional_call(layer, dict(zip(names, values, strict=True)), x)
+
+    assert eo.testing.gradcheck(call, x, *layer.parameters())
+
+
+def test_linear():
+    layer = nn.Linear(2, 3)
+    x = np.array([[1.0, 2.0], [3.0, 4.0]], dtype="float32")
+    w, b = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    np.testing.assert_allclose(layer(x).detach().numpy(), x @ w.T + b, rtol=1e-6)
+    with pytest.raises(eo.ShapeError, match="linear"):
+        layer(eo.ones((2, 3)))
+    with pytest.raises(eo.ShapeError, match="linear"):
+        F.linear(eo.ones(2), eo.ones(2))
+
+
+def test_convolution_arguments():
+    assert nn.Conv2d(4, 6, 3, stride=(2, 1), padding="valid", groups=2)(eo.ones((1, 4, 7, 7))).shape == (
+        1,
+        6,
+        3,
+        5,
+    )
+    assert nn.Conv2d(1, 1, 3, padding="same")(eo.ones((1, 1, 7, 7))).shape == (1, 1, 7, 7)
+    with pytest.raises(eo.ArgumentError, match="groups"):
+        nn.Conv2d(3, 4, 3, groups=2)
+    with pytest.raises(eo.ArgumentError, match="kernel_size"):
+        nn.Conv2d(1, 1, (3, 3, 3))
+    with pytest.raises(eo.ShapeError, match="conv2d"):
+        nn.Conv2d(2, 1, 3)(eo.ones((1, 1, 5, 5)))
+
+
+def test_pooling_values():
+    x = eo.reshape(eo.arange(16.0), (1, 1, 4, 4))
+    assert nn.MaxPool2d(2)(x).tolist() == [[[[5.0, 7.0], [13.0, 15.0]]]]
+    assert nn.AvgPool2d(2)(x).tolist() == [[[[2.5, 4.5], [10.5, 12.5]]]]
+
+
+def test_dropout():
+    layer = nn.Dropout(0.25, generator=eo.random.Generator(0))
+    x = eo.ones(10000, requires_grad=True)
+    y = layer(x)
+    kept = y.detach().numpy() != 0
+    assert abs(kept.mean() - 0.75) < 0.02
+    np.testing.assert_allclose(y.detach().numpy()[kept], 1 / 0.75, rtol=1e-6)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy() != 0, kept)
+    layer.eval()
+    assert layer(x).tolist() == x.tolist()
+    eo.manual_seed(4)
+    first = nn.Dropout()(x).tolist()
+    eo.manual_seed(4)
+    assert nn.Dropout()(x).tolist() == first
+    for p in (-0.1, 1.1, float("nan")):
+        with pytest.raises(eo.ArgumentError, match="probability"):
+            nn.Dropout(p)
+
+
+def test_embedding():
+    table = nn.Embedding(4, 2)
+    y = table(eo.tensor([[1, 1], [3, 0]]))
+    assert y.shape == (2, 2, 2)
+    y.sum().backward()
+    assert table.weight.grad.tolist() == [[1.0, 1.0], [2.0, 2.0], [0.0, 0.0], [1.0, 1.0]]
+    with pytest.raises(eo.IndexingError):
+        table(eo.tensor([4]))
+
+
+def test_flatten():
+    x = eo.ones((2, 3, 4, 5))
+    assert F.flatten(x).shape == (120,)
+    assert F.flatten(x, 1, 2).shape == (2, 12, 5)
+    assert F.flatten(x, -2).shape == (2, 3, 20)
+    assert F.flatten(eo.tensor(1.0)).shape == (1,)
+    assert nn.Flatten()(eo.ones((0, 3, 4))).shape == (0, 12)
+    with pytest.raises(eo.ShapeError, match="flatten"):
+        F.flatten(x, 2, 1)
+    with pytest.raises(eo.IndexingError):
+        F.flatten(x, 7)
