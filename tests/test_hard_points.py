@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import everyo as eo
+import everyo.testing
 
 INF, NAN = math.inf, math.nan
 TINY = 2.0**-52
@@ -23,19 +24,33 @@ def derivatives(f, *points, weight=None):
     seed = np.ones(result.shape) if weight is None else np.asarray(weight)
     result.backward(eo.tensor(seed))
     found = [x.grad.numpy() for x in leaves]
-    if weight is None and all(a.size == 1 for a in arrays) and result.size == 1:
-        for i, x in enumerate(arrays):
-            tangents = [np.ones_like(a) if k == i else np.zeros_like(a) for k, a in enumerate(arrays)]
-            pushed = eo.jvp(f, [eo.tensor(a) for a in arrays], [eo.tensor(t) for t in tangents])[1]
-            np.testing.assert_allclose(pushed.item(), found[i].item(), rtol=1e-12, err_msg=f"jvp at {x}")
+    for i, a in enumerate(arrays):
+        tangents = [np.zeros_like(b) for b in arrays]
+        tangents[i] = 1 + 0.1 * np.arange(a.size, dtype="float64").reshape(a.shape)
+        pushed = eo.jvp(f, [eo.tensor(a) for a in arrays], [eo.tensor(t) for t in tangents])[1].numpy()
+        forward = np.sum(np.where(seed == 0, 0, seed * np.where(seed == 0, 0, pushed)))
+        reverse = np.sum(found[i] * tangents[i])
+        np.testing.assert_allclose(forward, reverse, rtol=1e-12, atol=1e-15)
     return result.detach().numpy(), found
 
 
 def second_derivative(f, point):
     """Return the second derivative of a function of one number."""
-    x = eo.tensor(np.float64(point), requires_grad=True)
+    return hessian(lambda x: f(x[0]), [point])[0][0]
+
+
+def hessian(f, row):
+    """Return the second derivatives as lists: the gradient of the gradient, and of tangents."""
+    x = eo.tensor(np.array(row, dtype="float64"), requires_grad=True)
     (g,) = eo.autograd.grad(f(x), x, create_graph=True)
-    return eo.autograd.grad(g, x)[0].item() if g.requires_grad else 0.0
+    rows = [gradient_of(g[i], x) for i in range(len(row))]
+    tangents = [eo.jvp(f, [x], [eo.tensor(e)])[1] for e in np.eye(len(row))]
+    np.testing.assert_allclose([gradient_of(t, x) for t in tangents], rows, rtol=1e-12)
+    return rows
+
+
+def gradient_of(y, x):
+    return eo.autograd.grad(y, x, retain_graph=True)[0].tolist() if y.requires_grad else [0.0] * x.size
 
 
 def agrees(found, exact, absolute=0.0, relative=4e-15):
@@ -360,6 +375,11 @@ def test_arctan2(y, x):
         agrees(gradients[1], -exact_y / squares, 5e-324)
 
 
+@pytest.mark.parametrize("f", [eo.hypot, eo.arctan2, lambda x, y: eo.vector_norm(eo.stack([x, y]))])
+def test_no_nan_in_second_derivatives_at_the_origin(f):
+    assert hessian(lambda v: f(v[0], v[1]), [0.0, 0.0]) == [[0.0, 0.0], [0.0, 0.0]]
+
+
 def test_arctan2_at_the_origin_has_gradient_zero():
     assert [g.item() for g in derivatives(eo.arctan2, 0.0, 0.0)[1]] == [0.0, 0.0]
 
@@ -381,20 +401,34 @@ POWERS = [
     (4.0, 0.5, 2.0, 0.25, 2 * math.log(4.0)),
     (4.0, -0.5, 0.5, -0.0625, 0.5 * math.log(4.0)),
     (10.0, -400.0, 0.0, 0.0, 0.0),
+    (0.0, -1.0, INF, -INF, -INF),
 ]
 
 
 @pytest.mark.parametrize(("x", "y", "value", "by_x", "by_y"), POWERS)
 def test_power(x, y, value, by_x, by_y):
-    found, (gradient,) = derivatives(lambda x: eo.power(x, y), x)
-    np.testing.assert_array_equal([found, gradient], [value, by_x])
-    found, (gradient,) = derivatives(lambda x: x ** eo.tensor(np.float64(y)), x)
-    np.testing.assert_array_equal([found, gradient], [value, by_x])
-    if by_y is not None:
-        with np.errstate(invalid="ignore"):
-            found, gradients = derivatives(eo.power, x, y)
+    with np.errstate(divide="warn" if x else "ignore", invalid="warn" if by_y is None else "ignore"):
+        found, (gradient,) = derivatives(lambda x: eo.power(x, y), x)
+        np.testing.assert_array_equal([found, gradient], [value, by_x])
+        found, (gradient,) = derivatives(lambda x: x ** eo.tensor(np.float64(y)), x)
+        np.testing.assert_array_equal([found, gradient], [value, by_x])
+        if by_y is None:
+            return
+        found, gradients = derivatives(eo.power, x, y)
         np.testing.assert_allclose(gradients[0].item(), by_x)
         np.testing.assert_allclose(gradients[1].item(), by_y, rtol=1e-14)
+
+
+def test_second_derivatives_of_power_where_the_exponent_is_zero():
+    """``d2/dxdy x**y = x**(y - 1) (1 + y log(x))``: the 0 of d/dx there is no constant in y."""
+    log = math.log(2.0)
+    assert hessian(lambda v: v[0] ** v[1], [2.0, 0.0]) == [[0.0, 0.5], [0.5, log * log]]
+    assert hessian(lambda v: v[0] ** v[1], [0.0, 2.0]) == [[2.0, 0.0], [0.0, 0.0]]
+
+
+def test_complex_powers_of_negative_numbers():
+    assert eo.testing.gradcheck(eo.power, np.array([-2.0, 1.5]), np.array([0.5 + 1j, 1 - 0.5j]))
+    assert eo.testing.gradgradcheck(eo.power, np.array([-2.0, 1.5]), np.array([0.5 + 1j, 1 - 0.5j]))
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 0.0, 2.0, 3.0])
@@ -443,12 +477,6 @@ def test_prod_with_zeros(row, gradient):
     np.testing.assert_allclose(found, gradient)
 
 
-def hessian(f, row):
-    x = eo.tensor(np.array(row), requires_grad=True)
-    (g,) = eo.autograd.grad(f(x), x, create_graph=True)
-    return [eo.autograd.grad(g[i], x, retain_graph=True)[0].tolist() for i in range(len(row))]
-
-
 def test_second_derivatives_of_products_with_zeros():
     assert hessian(eo.prod, [0.0, 0.0, 3.0]) == [[0.0, 3.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     assert hessian(lambda x: eo.sum(eo.cumprod(x, axis=0)), [2.0, 0.0, 3.0]) == [
@@ -492,6 +520,11 @@ def test_complex_numbers_at_zero():
         f(z).backward(eo.tensor(np.ones(2)))
         assert z.grad[0].item() == 0
         assert np.isfinite(z.grad.numpy()).all()
+        (g,) = eo.autograd.grad(f(z), z, eo.tensor(np.ones(2)), create_graph=True)
+        if g.requires_grad:
+            (h,) = eo.autograd.grad(g, z, eo.tensor(np.ones(2, dtype=complex)))
+            assert h[0].item() == 0
+            assert np.isfinite(h.numpy()).all()
         tangent = eo.jvp(f, [z.detach()], [eo.tensor(np.array([1 + 1j, 0]))])[1]
         assert tangent.tolist() == [0.0, 0.0]
 
@@ -528,6 +561,9 @@ def test_norms_neither_overflow_nor_underflow():
         (lambda x: eo.maximum(x, x), [3.0], [1.0]),
         (lambda x: eo.clip(x, 0.0, 1.0), [-1.0, 0.0, 0.5, 1.0, 2.0], [0.0, 1.0, 1.0, 1.0, 0.0]),
         (lambda x: eo.clip(x, None, 1.0), [-1.0, 1.0, 2.0], [1.0, 1.0, 0.0]),
+        (lambda x: eo.clip(eo.tensor([1.0, 2.0, 3.0]), None, x), [2.0, 2.0, 2.0], [0.0, 0.0, 1.0]),
+        (lambda x: eo.clip(eo.tensor([1.0, 2.0, 3.0]), x, None), [2.0, 2.0, 2.0], [1.0, 0.0, 0.0]),
+        (lambda x: eo.max_pool1d(x, 2), [[[NAN, 1.0, 2.0, 2.0]]], [[[1.0, 0.0, 0.5, 0.5]]]),
         (lambda x: x * (x < 0), [-1.0, 2.0, -3.0], [1.0, 0.0, 1.0]),
     ],
 )

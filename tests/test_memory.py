@@ -35,6 +35,7 @@ def step(x, w1, b1, w2, b2):
 
 
 def test_memory_returns_to_its_start_after_a_thousand_steps():
+    gc.collect()
     weights = parameters()
     x = eo.tensor(np.ones((16, 4)))
     for _ in range(20):

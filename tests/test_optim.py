@@ -3,12 +3,15 @@
 import copy
 import math
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import everyo as eo
 from everyo.optim import SGD, Adam, AdamW, Optimizer
+
+RNG = np.random.default_rng(0)
 
 
 def parameter(value=1.0, **options):
@@ -177,6 +180,34 @@ def test_the_same_leaf_goes_on_recording_after_a_step():
     p.grad = None
     (p * p).backward()
     assert p.grad.tolist() == [3.0]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_large_parameters_are_updated_in_blocks_with_the_same_result(transposed):
+    start, slope = RNG.normal(size=(300, 400)), RNG.normal(size=(2, 300, 400))
+    p = parameter(start)
+    parts = [parameter(row) for row in start]
+    whole, single = (Adam(ps, lr=0.1, weight_decay=0.1, amsgrad=True) for ps in ([p], parts))
+    for g in slope:
+        p.grad = eo.asarray(g.T.copy()).T if transposed else eo.asarray(g)
+        for row, part in zip(g, parts):
+            part.grad = eo.asarray(row)
+        whole.step()
+        single.step()
+    np.testing.assert_array_equal(p.detach().numpy(), [part.tolist() for part in parts])
+
+
+@pytest.mark.parametrize("kind", [SGD, Adam])
+def test_a_step_needs_little_memory_of_its_own(kind):
+    p = parameter(np.ones((1000, 1000)))
+    p.grad = eo.ones((1000, 1000), dtype=eo.float64)
+    optimizer = kind([p])
+    optimizer.step()
+    tracemalloc.start()
+    optimizer.step()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.2 * p.nbytes
 
 
 # ---- groups and stepping

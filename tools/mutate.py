@@ -148,9 +148,15 @@ def syntax(function: types.FunctionType) -> ast.Lambda | ast.FunctionDef | None:
         names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
         if line == code.co_firstlineno and names == list(code.co_varnames[: len(names)]):
             found.append(node)
-    if len(found) > 1:  # several lambdas on one line
-        found = [n for n in found if built(function, n).__code__.co_code == code.co_code]
+    if len(found) > 1:  # several lambdas on one line: the columns tell them apart
+        spans = set(code.co_positions())
+        found = [n for n in found if isinstance(n, ast.Lambda) and span(n.body) in spans]
     return found[0] if found else None
+
+
+def span(node: ast.expr) -> tuple[int | None, ...]:
+    """Return where an expression stands, as code objects note it."""
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
 def built(function: types.FunctionType, node: Any, **replaced: Any) -> types.FunctionType:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from everyo.backends.elementary import erf, erfc, sigmoid, where
+from everyo.backends.elementary import erf, erfc, sigmoid, where, where_positive
 from everyo.backends.randomness import generator
 from everyo.backends.scatter import assemble, last_writes, overwrite, replaced
-from everyo.backends.shortcuts import broadcast_to, reduction
+from everyo.backends.shortcuts import broadcast_to, matrix_transpose, reduction
 from everyo.backends.windows import overlap_add, sliding_windows
 from everyo.core.device import register_backend
 
@@ -21,12 +19,22 @@ _LARGE = 65504  # the largest float16: below it no dtype overflows
 
 
 class Watch:
-    """Told by NumPy when a floating-point operation makes a NaN out of numbers."""
+    """A context manager, told by NumPy when a floating-point operation makes a NaN out of numbers."""
 
-    __slots__ = ("tripped",)
+    __slots__ = ("_state", "tripped")
 
     def __init__(self) -> None:
         self.tripped = False
+        self._state: Any = None
+
+    def __enter__(self) -> Watch:
+        self._state = np.errstate(divide="ignore", over="ignore", under="ignore", invalid="call", call=self)
+        self._state.__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        state, self._state = self._state, None  # the two refer to each other
+        state.__exit__(*exc)
 
     def __call__(self, error: str, flag: int) -> None:
         self.tripped = True
@@ -42,6 +50,8 @@ class NumpyBackend:
     def __init__(self) -> None:
         self.xp = SimpleNamespace(**{k: v for k, v in vars(np).items() if not k.startswith("_")})
         self.xp.materialize = materialize
+        self.xp.where_positive = where_positive
+        self.xp.matrix_transpose = matrix_transpose
         self.xp.where, self.xp.sigmoid, self.xp.erf, self.xp.erfc = where, sigmoid, erf, erfc
         self.xp.sum, self.xp.prod = reduction(np.add), reduction(np.multiply)
         self.xp.max, self.xp.min = reduction(np.maximum), reduction(np.minimum)
@@ -68,7 +78,7 @@ class NumpyBackend:
     def scalar_like(self, value: Any, array: Any) -> Any:
         """Return a number as a 0-d array, which NumPy's ufuncs take in half the time of a Python number."""
         dtype = array.dtype
-        key = (value, dtype)
+        key = (value, dtype.num)
         found = _scalars.get(key)
         if found is not None:
             return found
@@ -86,12 +96,9 @@ class NumpyBackend:
         """Return the array itself."""
         return np.asarray(array)
 
-    @contextmanager
-    def quiet(self) -> Iterator[Watch]:
+    def quiet(self) -> Watch:
         """Silence NumPy's floating-point warnings and watch for new NaNs."""
-        watch = Watch()
-        with np.errstate(divide="ignore", over="ignore", under="ignore", invalid="call", call=watch):
-            yield watch
+        return Watch()
 
 
 def materialize(array: Any) -> Any:

@@ -21,6 +21,13 @@ def reduction(ufunc: np.ufunc, dtype: Any = None) -> Callable[..., Any]:
     return reduced
 
 
+def matrix_transpose(x: Any) -> Any:
+    """Return `x` with its last two axes exchanged."""
+    if x.ndim < 2:
+        raise ValueError("the tensor must be at least 2-dimensional")
+    return x.swapaxes(-1, -2)
+
+
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     """Return `x` broadcast to `shape`: a view as in NumPy, but written out where that is little."""
     if x.ndim > len(shape) or math.prod(shape) > _SMALL:

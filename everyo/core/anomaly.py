@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +24,8 @@ def _host(value: Any) -> Any:
 
 def checksums(saved: Sequence[Any]) -> list[int]:
     """Return a checksum of each saved array."""
+    import zlib
+
     sums = []
     for value in saved:
         for item in value if isinstance(value, tuple) else (value,):

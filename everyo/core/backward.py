@@ -7,7 +7,7 @@ plain transposes: for ``y = f(z)`` a rule returns ``g * f'(z)``. The gradient th
 
 from __future__ import annotations
 
-import threading
+import _thread  # all of threading would cost the import of the package a millisecond
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +20,7 @@ from everyo.core.tensor import Tensor
 from everyo.core.walk import Walk
 from everyo.errors import DTypeError, GraphStateError, ShapeError, describe
 
-_accumulating = threading.Lock()
+_accumulating = _thread.allocate_lock()
 
 
 def backward(

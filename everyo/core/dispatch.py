@@ -112,10 +112,11 @@ def unary(primitive: Primitive) -> Callable[[Any], Any]:
             return apply(primitive, (x,))
         array = x.data
         kind = array.__class__
-        if kind not in kernels:
+        kernel = kernels.get(kind)
+        if kernel is None:
             return apply(primitive, (x,))
         try:
-            out = kernels[kind](array)
+            out = kernel(array)
         except EveryOError:
             raise
         except EXPLAINED as error:
@@ -161,18 +162,20 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
             a2 = x2.data
             if x2.grad_node is not None:
                 mask += 2
-        if not keeps_scalars:
+        kind = a1.__class__
+        if kind is not a2.__class__ and not keeps_scalars:
             if a2.__class__ in WEAK:
                 a2 = device.scalar_like(a2, a1)
-            elif a1.__class__ in WEAK:
+            elif kind in WEAK:
                 a1 = device.scalar_like(a1, a2)
-        kind = a1.__class__
-        if mode.special or kind not in kernels or not (a2.__class__ is kind or a2.__class__ in WEAK):
+                kind = a1.__class__
+        kernel = kernels.get(kind)
+        if kernel is None or mode.special or (kind is not a2.__class__ and a2.__class__ not in WEAK):
             if foreign is not None and foreign(x2):
                 return NotImplemented
             return apply(primitive, (x1, x2))
         try:
-            out = kernels[kind](a1, a2)
+            out = kernel(a1, a2)
         except EveryOError:
             raise
         except EXPLAINED as error:

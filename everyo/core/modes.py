@@ -46,8 +46,12 @@ class Mode:
 
     def replace(self, **changes: Any) -> Mode:
         """Return a new mode with some attributes changed."""
-        kept = {name: getattr(self, name) for name in ("grad", "inference", "anomaly", "interpreters")}
-        return Mode(**{**kept, **changes})
+        return Mode(
+            changes.get("grad", self.grad),
+            changes.get("inference", self.inference),
+            changes.get("anomaly", self.anomaly),
+            changes.get("interpreters", self.interpreters),
+        )
 
 
 _mode: ContextVar[Mode] = ContextVar("everyo_mode", default=Mode())  # noqa: B039 - a Mode is immutable

@@ -10,7 +10,7 @@ from everyo.core import anomaly
 from everyo.core.cotangents import Partial, add
 from everyo.core.device import Backend, backend_of
 from everyo.core.dispatch import settle, wrap, wrap_output
-from everyo.core.modes import current_mode, reset_mode, set_mode
+from everyo.core.modes import Mode, ModeSwitch, current_mode
 from everyo.core.primitive import ALL, OUT, STATIC, Plan
 from everyo.core.registry import op
 from everyo.core.tape import FREED, Extras, Node
@@ -31,6 +31,17 @@ def topological_order(roots: Iterable[Node]) -> list[Node]:
                 found.append(parent)
     found.sort(key=_age)
     return found
+
+
+class recording(ModeSwitch):
+    """Switch recording on or off for the walk's own purposes, whatever the user's mode says."""
+
+    def __init__(self, on: bool) -> None:
+        super().__init__()
+        self.on = on
+
+    def change(self, mode: Mode) -> Mode:
+        return mode.replace(grad=self.on)
 
 
 class Walk:
@@ -67,12 +78,12 @@ class Walk:
             for node in order:
                 if not self.useful.isdisjoint(node.parents):
                     self.useful.add(node)
-        token = set_mode(current_mode().replace(grad=self.create_graph))
-        try:
-            with backend.quiet() as self.watch:
-                self._walk(order)
-        finally:
-            reset_mode(token)
+        with backend.quiet() as self.watch:
+            if self.create_graph:
+                with recording(True):
+                    self._walk(order)
+            else:
+                self._walk(order)  # on raw arrays, which nothing records; hooks see to themselves
         return self.arrived
 
     def _walk(self, order: list[Node]) -> None:
@@ -227,7 +238,8 @@ def run_gradient_hooks(extras: Extras, g: Any, create_graph: bool) -> Any:
     complex_ = g.dtype.kind == "c"
     for hook in tuple(extras.on_gradient.values()):
         shown = op.conj(g) if complex_ else g
-        result = hook(shown if isinstance(shown, Tensor) else wrap(settle(shown)))
+        with recording(create_graph):
+            result = hook(shown if isinstance(shown, Tensor) else wrap(settle(shown)))
         if result is None:
             continue
         if not isinstance(result, Tensor) or result.shape != g.shape or result.dtype != g.dtype:
@@ -251,7 +263,8 @@ def run_node_hooks(hooks: dict[int, Any], create_graph: bool, values: Any, *cont
         return tuple(v if v is None or isinstance(v, Tensor) else wrap(v) for v in settled)
 
     for hook in tuple(hooks.values()):
-        result = hook(shown(values), *(shown(items) for items in context))
+        with recording(create_graph):
+            result = hook(shown(values), *(shown(items) for items in context))
         if result is None:
             continue
         if not isinstance(result, tuple) or len(result) != len(values):

@@ -117,10 +117,11 @@ def _digit(axes: Any, image: Any, label: int, read: int, probabilities: Any) -> 
 def _figure(width: float, height: float) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    layout = ConstrainedLayoutEngine(w_pad=0.14, h_pad=0.1)
+    figure = Figure(figsize=(width, height), layout=layout, facecolor="white")
     FigureCanvasAgg(figure)
-    figure.get_layout_engine().set(w_pad=0.14, h_pad=0.1)
     return figure
 
 

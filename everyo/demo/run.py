@@ -66,7 +66,7 @@ def run(
             "there is nothing to train", operation="demo", expected="epochs >= 1", found=str(config.epochs)
         )
     _require_packages()
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     # Matrices this small are multiplied faster, and on a busy machine far faster, by one thread.
     with threadpool_limits(limits=1, user_api="blas"):
@@ -117,7 +117,7 @@ class _Run:
     def check(self) -> None:
         """Check the gradients, and say what is going to be trained."""
         with self.screen.busy("Checking the gradients"):
-            self.checked = check_gradients(self.examples.take(slice(_CHECKED)), self.config.seed)
+            self.checked = check_gradients(self.examples.take(slice(_CHECKED)))
         self.screen.intro(len(self.examples.labels), len(self.held_out.labels), self.parameters, self.checked)
 
     def train(self) -> None:
@@ -125,6 +125,7 @@ class _Run:
         config, count = self.config, len(self.examples.labels)
         steps = config.epochs * -(-count // config.batch_size)
         optimizer = optim.Adam(self.model.parameters(), lr=config.learning_rate)
+        done = 0
         with self.screen.progress(steps) as show:
 
             def after_batch(loss: float, accuracy: float) -> None:
@@ -133,7 +134,6 @@ class _Run:
                 optimizer.param_groups[0]["lr"] = cosine(config.learning_rate, done / steps)
                 show(1, epoch=epoch, loss=loss, accuracy=accuracy)
 
-            done = 0
             for epoch in range(1, config.epochs + 1):
                 began = time.perf_counter()
                 loss, accuracy = train_epoch(

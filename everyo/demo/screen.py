@@ -45,7 +45,7 @@ class Screen:
         with bar:
             task = bar.add_task("", total=steps, epoch=1, loss=float("nan"), accuracy=0.0, held_out=0.0)
 
-            def show(steps: int = 0, **fields: float) -> None:
+            def show(steps: int = 0, **fields: Any) -> None:
                 bar.update(task, advance=steps, **fields)
 
             yield show
@@ -59,4 +59,4 @@ class Screen:
         )
         if finished and not reached:
             self.console.print(f"[yellow]That is below {target:.0%}:[/] more epochs would help.")
-        self.console.print(f"Weights, metrics and pictures are in {folder}/.")
+        self.console.print(f"Weights, metrics and pictures are in {folder}/.", soft_wrap=True)

@@ -155,7 +155,7 @@ def _class_weight(weight: Any, logs: Tensor, axis: int, operation: str) -> Tenso
             expected=f"weight of shape ({logs.shape[axis]},)",
             found=str(weight.shape),
         )
-    return weight.astype(logs.dtype)  # type: ignore[no-any-return]
+    return weight.astype(logs.dtype)
 
 
 def _along(weight: Tensor, logs: Tensor, axis: int) -> Tensor:
@@ -191,10 +191,10 @@ def _hard(
     if not everything:
         valid = target != ignore_index
         target = ops.where(valid, target, 0)
-    picked = -ops.take_along_axis(logs, ops.expand_dims(target, axis=axis), axis=axis)
-    losses = ops.squeeze(picked, axis=axis)
+    picked = _pick(logs, target, axis)
     if everything and weight is None and not smoothing:
-        return reduce(losses, reduction, operation)
+        return -reduce(picked, reduction, operation)
+    losses = -picked
     shares = ops.ones_like(losses) if weight is None else ops.take(weight, target)
     losses = losses * shares
     if smoothing:
@@ -208,6 +208,14 @@ def _hard(
     nothing = total == 0
     # 0 / 0 would make the gradient NaN as well, which one batch without targets must not do to a model.
     return ops.sum(losses) / ops.where(nothing, 1.0, total) + ops.where(nothing, math.nan, 0.0)
+
+
+def _pick(logs: Tensor, target: Tensor, axis: int) -> Tensor:
+    """Return at each position the element of its class."""
+    if logs.ndim == 2:  # by far the most frequent case, and the cheapest index
+        return logs[ops.arange(logs.shape[0], device=logs.device), target]
+    picked = ops.take_along_axis(logs, ops.expand_dims(target, axis=axis), axis=axis)
+    return ops.squeeze(picked, axis=axis)
 
 
 def _check_classes(logs: Tensor, target: Tensor, axis: int, ignore_index: int, operation: str) -> bool:

@@ -45,6 +45,8 @@ class CrossEntropyLoss(_Loss):
     0.6931472
     """
 
+    weight: Tensor | None
+
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -76,6 +78,8 @@ class NLLLoss(_Loss):
         What becomes of the losses.
     """
 
+    weight: Tensor | None
+
     def __init__(
         self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
     ) -> None:
@@ -100,6 +104,9 @@ class BCEWithLogitsLoss(_Loss):
     pos_weight : Tensor, optional
         Scales the losses of positive targets.
     """
+
+    weight: Tensor | None
+    pos_weight: Tensor | None
 
     def __init__(
         self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None

@@ -43,8 +43,16 @@ def _stop_gradient(xp: Any, x: Any) -> Any:
     return x
 
 
+@elementwise(
+    lambda g, x2: op.where_positive(g, x2), lambda g: op.zeros_like(g), domain=((-2.0, 2.0), (0.5, 2.0))
+)
+def _where_positive(xp: Any, x1: Any, x2: Any) -> Any:
+    """`x1` where `x2` is positive, `x2` where it is not: the gate of a relu whose result is `x2`."""
+    return xp.where_positive(x1, x2)
+
+
 # By its output, which the next layer keeps anyway: where that is not positive, it is 0 or NaN itself.
-@elementwise(lambda g, out: op.where(out > 0, g, op.stop_gradient(out)))
+@elementwise(lambda g, out: op.where_positive(g, out))
 def relu(xp: Any, x: Any) -> Any:
     """Rectified linear unit ``max(x, 0)``, elementwise.
 

@@ -165,9 +165,11 @@ def asarray(
     return op.copy(result) if copy and result is data else result
 
 
-def as_tensor(value: Any) -> Tensor:
-    """Return an operand of a public function as a tensor; tensors pass through untouched."""
-    return value if isinstance(value, Tensor) else asarray(value)
+def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
+    """Return an operand of a public function as a tensor, on the device of `like`; tensors pass untouched."""
+    return (
+        value if isinstance(value, Tensor) else asarray(value, device=None if like is None else like.device)
+    )
 
 
 def from_numpy(array: Any) -> Tensor:

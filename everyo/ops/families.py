@@ -128,7 +128,7 @@ def public(primitive: Primitive) -> Callable[..., Tensor]:
     for attribute in ("__module__", "__name__", "__qualname__"):
         setattr(function, attribute, getattr(kernel, attribute))
     function.__doc__ = _with_sections(kernel.__doc__ or "", primitive.input_names)
-    function.primitive = primitive  # type: ignore[attr-defined, union-attr]
+    function.primitive = primitive  # type: ignore[union-attr]
     return function
 
 

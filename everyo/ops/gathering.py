@@ -83,7 +83,7 @@ def _scatter_along_axis(xp: Any, values: Any, indices: Any, *, axis: int, shape:
 
 def _positions(x: Tensor, indices: Any, operation: str) -> Tensor:
     """Return indices as an integer tensor."""
-    found = as_tensor(indices)
+    found = as_tensor(indices, x)
     if not found.size and not isinstance(indices, Tensor):
         found = found.astype("int64")  # an empty list has no dtype of its own
     if found.dtype.kind not in "iu":
@@ -310,7 +310,8 @@ def scatter_add(x: Any, axis: int, indices: Any, src: Any, /) -> Tensor:
     >>> print(eo.scatter_add(eo.zeros(3), 0, eo.tensor([0, 2, 0]), eo.tensor([1.0, 2.0, 3.0])))
     [4. 0. 2.]
     """
-    x, src = as_tensor(x), as_tensor(src)
+    x = as_tensor(x)
+    src = as_tensor(src, x)
     axis = normalize_axis(axis, x.ndim, "scatter_add")
     found = _fitting(x, indices, axis, "scatter_add")
     _same_rank(x, src, "scatter_add")
@@ -358,7 +359,8 @@ def index_add(x: Any, indices: Any, values: Any, /, *, axis: int = 0) -> Tensor:
     >>> print(eo.index_add(eo.zeros(3), eo.tensor([0, 2, 0]), eo.tensor([1.0, 2.0, 3.0])))
     [4. 0. 2.]
     """
-    x, values = as_tensor(x), as_tensor(values)
+    x = as_tensor(x)
+    values = as_tensor(values, x)
     axis = normalize_axis(axis, x.ndim, "index_add")
     found = _positions(x, indices, "index_add")
     shape = tuple(x.shape)

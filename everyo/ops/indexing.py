@@ -13,7 +13,7 @@ from typing import Any
 
 from everyo.core.cotangents import Scattered
 from everyo.core.device import backend_of
-from everyo.core.dispatch import WEAK, apply, array_from, explain
+from everyo.core.dispatch import WEAK, apply, explain
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import current_mode, is_grad_enabled
 from everyo.core.ownership import sole_owner
@@ -186,7 +186,7 @@ def parse(x: Tensor, index: Any) -> tuple[Template, list[Any]]:
         elif dtype.kind == "b":
             masks.append((axes, after_gap, item))
             template += [DISTINCT] * item.ndim
-            arrays += _nonzero_arrays(item)
+            arrays += op.nonzero(item)
             axes += item.ndim
         else:
             template.append(ARRAY)
@@ -221,25 +221,27 @@ def _static_or_array(x: Tensor, item: Any) -> Any:
             return slice(*(b if b is None else operator.index(b) for b in (item.start, item.stop, item.step)))
         except TypeError:
             raise _no_index(x, item, "a slice of integers") from None
-    if isinstance(item, Tensor):
-        array = item.data if item.level == 0 else item
-    elif backend_of(item) is not None:
-        array = item
-    elif isinstance(item, (list, tuple)):
-        array = array_from(item, x.backend, x.device, "getitem")
-        if not array.size:
-            array = x.backend.asarray(array, "int64", x.device)  # NumPy reads [] as no integers at all
-    elif hasattr(item, "__index__"):
+    if hasattr(item, "__index__") and backend_of(item) is None and not isinstance(item, Tensor):
         return operator.index(item)
+    if isinstance(item, Tensor):
+        array: Any = item if item.level else item.data
+    elif backend_of(item) is x.backend:
+        array = item
     else:
-        array = None
+        try:
+            array = as_tensor(item, x).data
+        except DTypeError:
+            array = None
+        if array is not None and not array.size:
+            array = x.backend.asarray(array, "int64", x.device)  # NumPy reads [] as no integers at all
     if array is None or array.dtype.kind not in "biu":
         raise _no_index(x, item, "ints, slices, None, Ellipsis, and tensors or lists of integers or booleans")
     if isinstance(array, Tensor):
         return array
+    backend: Any = backend_of(array)
     if not array.shape:
-        return array.item()
-    return array if array.dtype.kind == "b" else x.backend.asarray(array, "int64", x.device)
+        return backend.to_numpy(array).item()
+    return array if array.dtype.kind == "b" else backend.asarray(array, "int64", backend.device_of(array))
 
 
 def _no_index(x: Tensor, item: Any, expected: str) -> IndexingError:
@@ -247,11 +249,6 @@ def _no_index(x: Tensor, item: Any, expected: str) -> IndexingError:
     return IndexingError(
         "this cannot index a tensor", operation="getitem", inputs=describe(x), expected=expected, found=found
     )
-
-
-def _nonzero_arrays(mask: Any) -> Sequence[Any]:
-    found = op.nonzero(mask)
-    return found if isinstance(found, tuple) else (found,)
 
 
 # ---- what Tensor's [] does
@@ -311,7 +308,7 @@ def _assigned(x: Tensor, value: Any) -> Any:
     """Return what is written into `x`: a Python number or a tensor whose dtype the assignment may convert."""
     complex_ = type(value) is complex
     if type(value) not in WEAK:
-        value = as_tensor(value)
+        value = as_tensor(value, x)
         complex_ = value.dtype.kind == "c"
         graph = value.level or (value.requires_grad and is_grad_enabled())
         if graph and x.dtype.kind not in DIFFERENTIABLE:

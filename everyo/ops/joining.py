@@ -70,10 +70,11 @@ def _operands(arrays: Iterable[Any], operation: str) -> list[Tensor]:
         raise ShapeError(
             "there is nothing to join", operation=operation, expected="at least one tensor", found="none"
         )
+    first = next((x for x in items if isinstance(x, Tensor)), None)
     scalars = [x for x in items if type(x) in WEAK]
     if not scalars:
-        return [as_tensor(x) for x in items]
-    tensors = [x if type(x) in WEAK else as_tensor(x) for x in items]
+        return [as_tensor(x, first) for x in items]
+    tensors = [x if type(x) in WEAK else as_tensor(x, first) for x in items]
     others = [x for x in tensors if isinstance(x, Tensor)]
     if not others:
         dtype: Any = asarray(scalars).dtype

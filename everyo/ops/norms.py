@@ -53,7 +53,7 @@ def _norm_jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, ord: fl
 
 
 def _norm_samples() -> list[Sample]:
-    base = [s._replace(params={**s.params, "ord": 2}) for s in reduction_samples()]
+    base = [s.with_params(ord=2) for s in reduction_samples()]
     zeros = sample((0,), axis=None, keepdims=False, ord=2)
     orders = [
         sample(Distinct((2, 3)), axis=(1,), keepdims=False, ord=p) for p in (0.5, 1.5, 2.5, 3, 4, -1, -2.5)

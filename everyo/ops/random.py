@@ -7,10 +7,10 @@ Parameters that are tensors stay differentiable: ``normal(loc, scale)`` is ``loc
 
 from __future__ import annotations
 
+import _thread
 import functools
 import inspect
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +20,7 @@ from everyo.core.dtypes import as_dtype, get_default_dtype
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError
 from everyo.ops.axes import normalize_axis
-from everyo.ops.creation import as_tensor, normalize_shape, number
+from everyo.ops.creation import as_tensor, asarray, normalize_shape, number
 
 __all__ = [
     "Generator", "bernoulli", "choice", "default_generator", "exponential", "integers", "manual_seed",
@@ -97,6 +97,13 @@ class Generator:
         self.__init__(0, state["device"])  # type: ignore[misc]
         self.set_state(state["state"])
 
+    def _tensor(self, drawn: Any) -> Tensor:
+        return wrap(self._backend.asarray(drawn, None, self.device))
+
+    def _parameter(self, value: Any) -> Any:
+        """Return a parameter as a plain number or a tensor."""
+        return value if _numbers(value) or isinstance(value, Tensor) else asarray(value, device=self.device)
+
     def _noise(self, kind: str, size: Size, dtype: Any, *parameters: Any) -> Tensor:
         """Return standard noise, by default of the shape and dtype that the parameters broadcast to."""
         tensors = [p for p in parameters if hasattr(p, "shape")]
@@ -116,7 +123,7 @@ class Generator:
                 expected="float16, float32 or float64",
                 found=str(wanted),
             )
-        return wrap(getattr(self._stream, kind)(shape, wanted))
+        return self._tensor(getattr(self._stream, kind)(shape, wanted))
 
     def uniform(
         self,
@@ -147,7 +154,7 @@ class Generator:
         >>> x = eo.random.uniform(-1, 1, size=1000)
         >>> assert ((-1 <= x) & (x < 1)).all()
         """
-        low, high = _parameter(low), _parameter(high)
+        low, high = self._parameter(low), self._parameter(high)
         noise = self._noise("uniform", size, dtype, low, high)
         plain = _numbers(low, high) and (low, high) == (0, 1)
         return _made(noise if plain else low + (high - low) * noise, dtype, requires_grad)
@@ -202,7 +209,7 @@ class Generator:
         >>> print(mean.grad)
         [1. 1.]
         """
-        loc, scale = _parameter(loc), _parameter(scale)
+        loc, scale = self._parameter(loc), self._parameter(scale)
         _require(not _numbers(scale) or scale >= 0, "normal", "a scale of at least 0", scale)
         noise = self._noise("normal", size, dtype, loc, scale)
         plain = _numbers(loc, scale) and (loc, scale) == (0, 1)
@@ -218,7 +225,7 @@ class Generator:
         >>> import everyo as eo
         >>> assert (eo.random.exponential(2.0, size=10) >= 0).all()
         """
-        scale = _parameter(scale)
+        scale = self._parameter(scale)
         _require(not _numbers(scale) or scale >= 0, "exponential", "a scale of at least 0", scale)
         return _made(scale * self._noise("exponential", size, dtype, scale), dtype, requires_grad)
 
@@ -261,7 +268,7 @@ class Generator:
         stop = high + bool(endpoint)
         _require(low < stop or not math.prod(shape), "integers", "low < high", f"{low} and {high}")
         try:
-            return wrap(self._stream.integers(low, stop, shape, wanted))
+            return self._tensor(self._stream.integers(low, stop, shape, wanted))
         except ValueError as error:
             raise ArgumentError(
                 "the bounds do not fit the dtype",
@@ -301,7 +308,7 @@ class Generator:
         >>> print(eo.random.bernoulli(1.0, size=3))
         [1. 1. 1.]
         """
-        p = p.detach() if isinstance(p, Tensor) else as_tensor(p)
+        p = p.detach() if isinstance(p, Tensor) else asarray(p, device=self.device)
         _require(bool(((p >= 0) & (p <= 1)).all()), "bernoulli", "probabilities from 0 to 1", p)
         noise = self._noise("uniform", size, None, p)
         return (noise < p).astype(noise.dtype if dtype is None else dtype)
@@ -318,10 +325,10 @@ class Generator:
         [0, 1, 2, 3]
         """
         if isinstance(x, int):
-            return wrap(self._stream.permutation(normalize_shape(x, "permutation")[0]))
+            return self._tensor(self._stream.permutation(normalize_shape(x, "permutation")[0]))
         x = as_tensor(x)
         axis = normalize_axis(axis, x.ndim, "permutation")
-        return x[(slice(None),) * axis + (wrap(self._stream.permutation(x.shape[axis])),)]
+        return x[(slice(None),) * axis + (self._tensor(self._stream.permutation(x.shape[axis])),)]
 
     def choice(self, a: Any, size: Size = None, *, replace: bool = True, p: Any = None) -> Tensor:
         """Return random elements of `a` along its first axis, or random numbers below an int.
@@ -356,7 +363,7 @@ class Generator:
                 expected="elements enough, and probabilities that sum to 1",
                 found=str(error),
             ) from error
-        return wrap(drawn) if isinstance(pool, int) else pool[wrap(drawn)]
+        return self._tensor(drawn) if isinstance(pool, int) else pool[self._tensor(drawn)]
 
 
 def _numbers(*values: Any) -> bool:
@@ -370,10 +377,6 @@ def _require(holds: bool, operation: str, expected: str, found: Any) -> None:
         )
 
 
-def _parameter(value: Any) -> Any:
-    return value if _numbers(value) else as_tensor(value)
-
-
 def _made(drawn: Tensor, dtype: Any, requires_grad: bool) -> Tensor:
     drawn = drawn if dtype is None else drawn.astype(dtype, copy=False)
     return drawn.requires_grad_() if requires_grad else drawn
@@ -381,7 +384,7 @@ def _made(drawn: Tensor, dtype: Any, requires_grad: bool) -> Tensor:
 
 _defaults: dict[str, Generator] = {}
 _seed: int | None = None
-_lock = threading.Lock()
+_lock = _thread.allocate_lock()
 
 
 def default_generator(device: str | None = None) -> Generator:

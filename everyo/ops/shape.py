@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -21,12 +22,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _sum_to_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes of `shape` that broadcasting from `target` made or expanded."""
+@functools.lru_cache(1024)
+def _sum_to_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
+    """Return the axes of `shape` that broadcasting from `target` made or expanded; whether they all go."""
     extra = len(shape) - len(target)
-    return tuple(range(extra)) + tuple(
-        extra + i for i, n in enumerate(target) if n == 1 and shape[extra + i] != 1
-    )
+    expanded = tuple(extra + i for i, n in enumerate(target) if n == 1 and shape[extra + i] != 1)
+    return tuple(range(extra)) + expanded, not expanded
 
 
 @linear(
@@ -39,9 +40,9 @@ def _sum_to_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, 
 )
 def _sum_to(xp: Any, x: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     """Sum broadcast axes away: the transpose of broadcasting (also called unbroadcast)."""
-    axes = _sum_to_axes(x.shape, shape)
+    axes, drop = _sum_to_axes(x.shape, shape)
     if axes:
-        x = xp.sum(x, axis=axes, keepdims=True)
+        x = xp.sum(x, axis=axes, keepdims=not drop)
     if x.shape != shape:
         x = xp.reshape(x, shape)
     if x.dtype != dtype:
@@ -336,11 +337,11 @@ def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence
     (3, 4, 2)
     """
     x = as_tensor(x)
-    pairs = [
+    sources, targets = (
         [normalize_axis(a, x.ndim, "moveaxis") for a in (named if isinstance(named, Sequence) else (named,))]
         for named in (source, destination)
-    ]
-    if len({len(set(axes)) for axes in (*pairs, range(len(pairs[0])), range(len(pairs[1])))}) != 1:
+    )
+    if not len(sources) == len(set(sources)) == len(targets) == len(set(targets)):
         raise ShapeError(
             "sources and destinations do not pair up",
             operation="moveaxis",
@@ -348,8 +349,8 @@ def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence
             expected="as many different destinations as different sources",
             found=f"{source} and {destination}",
         )
-    order = [a for a in range(x.ndim) if a not in pairs[0]]
-    for place, axis in sorted(zip(pairs[1], pairs[0])):
+    order = [a for a in range(x.ndim) if a not in sources]
+    for place, axis in sorted(zip(targets, sources)):
         order.insert(place, axis)
     return apply(_transpose, (x,), {"axes": tuple(order)})
 

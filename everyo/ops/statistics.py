@@ -52,7 +52,7 @@ def _var_jvp(t: Any, x: Any, axis: AxisParam, keepdims: bool, correction: float)
 
 
 def _var_samples() -> list[Sample]:
-    base = [s._replace(params={**s.params, "correction": 0}) for s in reduction_samples()]
+    base = [s.with_params(correction=0) for s in reduction_samples()]
     return [
         *base,
         sample((4,), axis=None, keepdims=False, correction=1),

@@ -93,8 +93,12 @@ class Adam(Optimizer):
                 remedy="use SGD, or keep real and imaginary part as two parameters",
             )
 
+    def arrays(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """Return what is kept: the two moments, and the largest second one if it is asked for."""
+        return ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group["amsgrad"] else ())
+
     def update(self, value: Any, gradient: Any, state: State, group: dict[str, Any]) -> Any:
-        """Return the parameter's next value."""
+        """Return the next value."""
         lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
         if group["maximize"]:
             gradient = -gradient
@@ -102,31 +106,20 @@ class Adam(Optimizer):
             value *= 1 - lr * decay
         elif decay:
             gradient = gradient + decay * value
-        state["step"] = step = state.get("step", 0) + 1
-        mean = _moving("exp_avg", state, beta1, gradient)
-        square = _moving("exp_avg_sq", state, beta2, gradient * gradient)
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean *= beta1
+        mean += (1 - beta1) * gradient
+        square *= beta2
+        square += (1 - beta2) * (gradient * gradient)
         if group["amsgrad"]:
-            largest = state.get("max_exp_avg_sq")
-            square = op.copy(square) if largest is None else op.maximum(largest, square)
-            state["max_exp_avg_sq"] = square
+            square = state["max_exp_avg_sq"] = op.maximum(state["max_exp_avg_sq"], square)
         denominator = op.sqrt(square)
-        denominator /= math.sqrt(1 - beta2**step)
+        denominator /= math.sqrt(1 - beta2 ** state["step"])
         denominator += group["eps"]
         change = mean / denominator
-        change *= lr / (1 - beta1**step)
+        change *= lr / (1 - beta1 ** state["step"])
         value -= change
         return value
-
-
-def _moving(name: str, state: State, beta: float, new: Any) -> Any:
-    """Return ``beta * old + (1 - beta) * new``, where the first old value is zero, and keep it in `state`."""
-    moving = (1 - beta) * new
-    if name in state:
-        old = state[name]
-        old *= beta
-        moving += old
-    state[name] = moving
-    return moving
 
 
 class AdamW(Adam):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from everyo.core.dispatch import wrap
@@ -19,7 +20,8 @@ from everyo.errors import (
     describe,
 )
 
-State = dict[str, Any]  # per parameter: counters, and raw arrays that the optimizer alone holds
+State = dict[str, Any]  # per parameter: the number of steps, and raw arrays that the optimizer alone holds
+_BLOCK = 1 << 15  # elements
 
 
 class Optimizer:
@@ -71,11 +73,16 @@ class Optimizer:
     def check(self, group: dict[str, Any]) -> None:
         """Raise ArgumentError if the options of `group` are out of range."""
 
-    def update(self, value: Any, gradient: Any, state: State, group: dict[str, Any]) -> Any:
-        """Return the parameter's next value.
+    def arrays(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """Return the names of the arrays that `update` keeps in its state; they start as zeros."""
+        return ()
 
-        `value` and the arrays in `state` may be overwritten (``value -= ...``); `gradient` may not. Only
-        operators and ``op.<primitive>`` are used, so that the text serves arrays of every backend.
+    def update(self, value: Any, gradient: Any, state: State, group: dict[str, Any]) -> Any:
+        """Return the next value of a parameter, or of a block of its rows: it must be elementwise.
+
+        `value` and the arrays in `state` may be overwritten (``value -= ...``), `gradient` may not.
+        ``state["step"]`` counts the steps from 1. Only operators and ``op.<primitive>`` are used, so that
+        the text serves arrays of every backend.
         """
         raise NotImplementedError
 
@@ -177,9 +184,29 @@ class Optimizer:
             (p, self._gradient(p), g) for g in self.param_groups for p in g["params"] if p.grad is not None
         ]
         for p, gradient, group in pairs:
-            state = self.state.setdefault(p, {})
-            p.data = self.update(_writable(p), gradient, state, group)
+            self._advance(p, gradient, group)
         return loss
+
+    def _advance(self, p: Tensor, gradient: Any, group: dict[str, Any]) -> None:
+        """Update one parameter, block by block."""
+        value, state, names = _writable(p), self._count(p, group), self.arrays(group)
+        for rows in _blocks(value.shape):
+            view, views = value[rows], {name: state[name][rows] for name in names}
+            block = {**state, **views}
+            _put(value, rows, view, self.update(view, gradient[rows], block, group))
+            for name in names:
+                _put(state[name], rows, views[name], block[name])
+        p.data = value
+
+    def _count(self, p: Tensor, group: dict[str, Any]) -> State:
+        """Return the state of `p` for its next step."""
+        state = self.state.setdefault(p, {"step": 0})
+        for name in self.arrays(group):
+            if name not in state:
+                state[name] = p.backend.xp.zeros_like(p.data)
+                state["step"] = 0
+        state["step"] += 1
+        return state
 
     def _gradient(self, p: Tensor) -> Any:
         """Return the raw gradient of `p`, of its dtype."""
@@ -211,7 +238,7 @@ class Optimizer:
         return {
             "state": {
                 numbers[p]: {
-                    k: v if type(v) in (int, float) else wrap(p.backend.asarray(v, None, p.device, True))
+                    k: v if isinstance(v, int) else wrap(p.backend.asarray(v, None, p.device, True))
                     for k, v in state.items()
                 }
                 for p, state in self.state.items()
@@ -259,8 +286,8 @@ class Optimizer:
         self.state = loaded
 
     def _restored(self, p: Tensor, name: str, value: Any) -> Any:
-        """Return an entry of a parameter's state: a number as it is, an array copied and converted."""
-        if type(value) in (int, float):
+        """Return an entry of a parameter's state: the count as it is, an array copied and converted."""
+        if isinstance(value, int):
             return value
         array = value.backend.to_numpy(value.data) if isinstance(value, Tensor) else value
         restored = p.backend.asarray(array, p.dtype, p.device, True)
@@ -283,6 +310,23 @@ class Optimizer:
             options = ", ".join(f"{k}={v!r}" for k, v in group.items() if k != "params")
             rows.append(f"  group {i}: {len(group['params'])} tensors, {options}")
         return "\n".join([f"{type(self).__name__}(", *rows, ")"])
+
+
+def _blocks(shape: tuple[int, ...]) -> Iterator[Any]:
+    """Yield indices of blocks of rows, so small that the temporary arrays of an update stay in the cache."""
+    size = math.prod(shape)
+    if size <= _BLOCK:
+        yield ...
+        return
+    rows = max(1, _BLOCK * shape[0] // size)
+    for start in range(0, shape[0], rows):
+        yield slice(start, start + rows)
+
+
+def _put(whole: Any, rows: Any, view: Any, new: Any) -> None:
+    """Write the new value of a block, unless it was written in place."""
+    if new is not view:
+        whole[rows] = new
 
 
 def _writable(p: Tensor) -> Any:

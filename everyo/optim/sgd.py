@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from everyo.core.registry import op
 from everyo.errors import ArgumentError
 from everyo.optim.optimizer import Optimizer, State, require
 
@@ -81,21 +80,20 @@ class SGD(Optimizer):
                 found=f"momentum={group['momentum']!r}, dampening={group['dampening']!r}",
             )
 
+    def arrays(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """Return what is kept: the momentum, if there is any."""
+        return ("momentum_buffer",) if group["momentum"] else ()
+
     def update(self, value: Any, gradient: Any, state: State, group: dict[str, Any]) -> Any:
-        """Return the parameter's next value."""
+        """Return the next value."""
         if group["maximize"]:
             gradient = -gradient
         if group["weight_decay"]:
             gradient = gradient + group["weight_decay"] * value
-        momentum = group["momentum"]
-        if momentum:
-            buffer = state.get("momentum_buffer")
-            if buffer is None:
-                buffer = op.copy(gradient)
-            else:
-                buffer *= momentum
-                buffer += (1 - group["dampening"]) * gradient
-            state["momentum_buffer"] = buffer
-            gradient = gradient + momentum * buffer if group["nesterov"] else buffer
+        if group["momentum"]:
+            buffer = state["momentum_buffer"]
+            buffer *= group["momentum"]
+            buffer += gradient if state["step"] == 1 else (1 - group["dampening"]) * gradient
+            gradient = gradient + group["momentum"] * buffer if group["nesterov"] else buffer
         value -= group["lr"] * gradient
         return value

@@ -78,18 +78,21 @@ class Point:
 
     def push(self, tangents: dict[int, Any]) -> list[Any]:
         """Return the tangents of the results, as arrays."""
+        return [host(t) for t in self.push_tensors([self.inputs[i] for i in tangents], tangents)]
+
+    def push_tensors(self, primals: Sequence[Tensor], tangents: dict[int, Any]) -> list[Tensor]:
+        """Return the tangents of the results as the inputs at the positions of `tangents` move."""
         from everyo.transforms.forward import jvp
 
         def moving(k: int) -> Function:
-            def result(*primals: Any) -> Any:
-                at = dict(zip(tangents, primals, strict=True))
+            def result(*moved: Any) -> Any:
+                at = dict(zip(tangents, moved, strict=True))
                 return floats(self.f(*(at.get(i, x) for i, x in enumerate(self.inputs))), self.operation)[k]
 
             return result
 
-        primals = [self.inputs[i] for i in tangents]
         vectors = [rebuild(self.inputs[i], v) for i, v in tangents.items()]
-        return [host(jvp(moving(k), primals, vectors)[1]) for k in range(len(self.results))]
+        return [jvp(moving(k), primals, vectors)[1] for k in range(len(self.results))]
 
     def demand_same(self, results: Sequence[Tensor]) -> None:
         """Raise unless a second call gave what the first gave."""

@@ -176,6 +176,8 @@ def _check_call(call: Call, dtype: Any, orders: int) -> bool:
             dot_product_test(point, tangents, point.push(tangents), 0, 1e-8)
     if any(np.isnan(r).any() for r in point.results):
         return True  # the mean of nothing: there is no derivative to differentiate again
+    if orders > 1 and call.primitive.jvp is not None:
+        _check_recorded_tangents(call, point)
     function: Callable[..., Any] = call
     arguments: list[Any] = call.points
     for order in range(2, orders + 1):
@@ -276,6 +278,30 @@ def _check_each_alone(call: Call, point: Point) -> None:
                     error=float(np.max(errors)),
                     tolerance=1e-12,
                 )
+
+
+def _check_recorded_tangents(call: Call, point: Point) -> None:
+    """Check that forward mode is recorded too: ``<u, J v>`` has the gradient that ``<J' u, v>`` has."""
+    weights = [wrap(w) for w in point.weights(0)]
+    directions = point.directions(0)
+    vectors = [wrap(v) for v in directions.values()]
+    leaves, results = point.recorded()
+    wanted = pull(pull(results, leaves, weights, True), leaves, vectors, False)
+    leaves, _ = point.recorded()
+    found = pull(point.push_tensors(leaves, directions), leaves, weights, False)
+    for i, (f, w) in enumerate(zip(found, wanted, strict=True)):
+        errors = np.asarray(relative_error(f, w))
+        if not np.all(errors <= 1e-8):
+            raise GradientCheckError(
+                f"the second derivative of input {i} is another when a tangent is differentiated",
+                operation=call.primitive.name,
+                inputs=point.description,
+                input=i,
+                analytic=host(f),
+                numeric=host(w),
+                error=float(np.max(errors)),
+                tolerance=1e-8,
+            )
 
 
 def _check_single(call: Call, dtype: Any) -> None:
