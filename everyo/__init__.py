@@ -45,7 +45,12 @@ from everyo.errors import UnsupportedOperationError as UnsupportedOperationError
 from everyo.ops import *
 from everyo.ops import random as random
 from everyo.ops.random import manual_seed as manual_seed
+from everyo.transforms import grad as grad
 from everyo.transforms import jvp as jvp
+from everyo.transforms import linearize as linearize
+from everyo.transforms import value_and_grad as value_and_grad
+from everyo.transforms import vjp as vjp
+from everyo.transforms import vmap as vmap
 
 if _TYPE_CHECKING:
     from everyo import io as io

@@ -168,6 +168,8 @@ def enter(root: Tensor, gradient: Any, position: int, create_graph: bool) -> Any
                 found=str(root.dtype),
                 remedy="reduce to a real loss, for example y.abs().sum(), or pass gradient=...",
             )
+        if root.level:
+            return op.ones_like(root)
         seed = root.backend.xp.ones_like(root.data)
         return wrap(seed) if create_graph else seed
     given = gradient

@@ -11,6 +11,7 @@ from everyo.core.dtypes import DIFFERENTIABLE, default_for
 from everyo.core.modes import current_mode
 from everyo.core.tape import Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
+from everyo.core.traced import top_of
 from everyo.errors import DTypeError, EveryOError, IndexingError, ShapeError, describe, user_line
 
 if TYPE_CHECKING:
@@ -40,10 +41,6 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         with several results returns a tuple of tensors.
     """
     mode = current_mode()
-    if mode.special and mode.interpreters:
-        level = max([x.level for x in inputs if isinstance(x, Tensor)], default=0)
-        if level:
-            return mode.interpreters[level - 1].process(primitive, inputs, params)
     arrays = []
     mask = 0
     bit = 1
@@ -62,6 +59,10 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         bit <<= 1
     kernel = primitive.kernels.get(kind)
     if kernel is None or not uniform:
+        traced = top_of(arrays)
+        if traced is not None:
+            traced.interpreter.refuse_foreign(primitive, inputs)
+            return traced.interpreter.process(primitive, inputs, params)
         arrays = coerce(primitive, arrays)
         kernel = primitive.kernel_for(arrays)
     try:
@@ -72,28 +73,45 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         raise explain(primitive, arrays, params, error) from error
     if out.__class__ is not kind:
         out = settle(out)
-    tensor = Tensor()
-    tensor.data = out
-    tensor.grad = None
     if mask and mode.grad and primitive.vjp is not None and _carries_gradient(out):
-        plan = primitive.plans.get(mask) or primitive.plan(mask, len(arrays))
-        tensor.grad_node = node = Node()
-        node.plan = plan
-        node.params = params
-        if mask == 1:
-            node.parents = (inputs[0].grad_node,)
-        else:
-            node.parents = tuple([inputs[i].grad_node for i in plan.needed])
-        node.saved = () if plan.save is None else plan.save(out, *arrays)
-        node.age = next_age()
-        node.restore = _restorations(arrays, out, plan.needed) if primitive.broadcasts else None
-        node.extras = None
-        if mode.anomaly:
-            note(node)
-    else:
-        tensor.grad_node = None
+        return recorded(out, record(primitive, inputs, arrays, params, out, mask))
     if out.__class__ is tuple:
-        return tuple([wrap_output(array, tensor.grad_node, i) for i, array in enumerate(out)])
+        return tuple([wrap(array) for array in out])
+    return wrap(out)
+
+
+def record(
+    primitive: Primitive,
+    inputs: Sequence[Any],
+    arrays: Sequence[Any],
+    params: dict[str, Any],
+    out: Any,
+    mask: int,
+) -> Node:
+    """Return a new node that links a call to those `inputs` that `mask` marks.
+
+    `arrays` are the operands and `out` the result as the level computes with them: what a node saves.
+    """
+    plan = primitive.plans.get(mask) or primitive.plan(mask, len(arrays))
+    node = Node()
+    node.plan = plan
+    node.params = params
+    node.parents = tuple([inputs[i].grad_node for i in plan.needed])
+    node.saved = () if plan.save is None else plan.save(out, *arrays)
+    node.age = next_age()
+    node.restore = _restorations(arrays, out, plan.needed) if primitive.broadcasts else None
+    node.extras = None
+    if current_mode().anomaly:
+        note(node)
+    return node
+
+
+def recorded(out: Any, node: Node) -> Any:
+    """Return the result of a call as a tensor of `node`; several results as a tuple of tensors."""
+    if out.__class__ is tuple:
+        return tuple([wrap_output(array, node, i) for i, array in enumerate(out)])
+    tensor = wrap(out)
+    tensor.grad_node = node
     return tensor
 
 
@@ -108,7 +126,7 @@ def unary(primitive: Primitive) -> Callable[[Any], Any]:
 
     def function(x: Any, /) -> Any:
         mode = current_mode()
-        if mode.special or not isinstance(x, Tensor):
+        if mode.anomaly or not isinstance(x, Tensor):
             return apply(primitive, (x,))
         array = x.data
         kind = array.__class__
@@ -170,7 +188,7 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
                 a1 = device.scalar_like(a1, a2)
                 kind = a1.__class__
         kernel = kernels.get(kind)
-        if kernel is None or mode.special or (kind is not a2.__class__ and a2.__class__ not in WEAK):
+        if kernel is None or mode.anomaly or (kind is not a2.__class__ and a2.__class__ not in WEAK):
             if foreign is not None and foreign(x2):
                 return NotImplemented
             return apply(primitive, (x1, x2))

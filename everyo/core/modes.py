@@ -26,31 +26,19 @@ class Mode:
         `inference_mode` is on: `enable_grad` inside it has no effect.
     anomaly : bool
         `detect_anomaly` is on: nodes keep their source line and the backward pass checks its values.
-    interpreters : tuple
-        The active transformations, outermost first.
-    special : bool
-        Whether dispatch must take the long way: `anomaly` or `interpreters`.
     """
 
-    __slots__ = ("anomaly", "grad", "inference", "interpreters", "special")
+    __slots__ = ("anomaly", "grad", "inference")
 
-    def __init__(
-        self,
-        grad: bool = True,
-        inference: bool = False,
-        anomaly: bool = False,
-        interpreters: tuple[Any, ...] = (),
-    ) -> None:
-        self.grad, self.inference, self.anomaly, self.interpreters = grad, inference, anomaly, interpreters
-        self.special = anomaly or bool(interpreters)
+    def __init__(self, grad: bool = True, inference: bool = False, anomaly: bool = False) -> None:
+        self.grad, self.inference, self.anomaly = grad, inference, anomaly
 
-    def replace(self, **changes: Any) -> Mode:
+    def replace(self, **changes: bool) -> Mode:
         """Return a new mode with some attributes changed."""
         return Mode(
             changes.get("grad", self.grad),
             changes.get("inference", self.inference),
             changes.get("anomaly", self.anomaly),
-            changes.get("interpreters", self.interpreters),
         )
 
 

@@ -16,6 +16,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from everyo.core.batching import pointwise
 from everyo.core.device import common_backend
 from everyo.core.dispatch import apply
 from everyo.core.registry import get_primitive, register
@@ -113,7 +114,8 @@ class Primitive:
         **options: Any,
     ) -> None:
         self.name = forward.__name__.lstrip("_")
-        self.forward, self.vjp, self.jvp, self.batch = forward, vjp, jvp, batch
+        self.forward, self.vjp, self.jvp = forward, vjp, jvp
+        self.batch = pointwise if batch is None and family in ("elementwise", "discrete") else batch
         self.family, self.broadcasts, self.missing = family, broadcasts, missing
         self.samples, self.options = samples, options
         code = forward.__code__

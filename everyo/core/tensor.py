@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from everyo.core import device as devices
 from everyo.core.dtypes import require_differentiable
 from everyo.core.modes import current_mode
+from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node, RemovableHandle
+from everyo.core.traced import Traced
 from everyo.errors import DTypeError, GraphStateError, ShapeError, describe
 
 
@@ -32,14 +34,12 @@ class Tensor:
         The gradient accumulated so far, of this tensor's shape and dtype.
     """
 
-    __slots__ = ("__weakref__", "data", "grad", "grad_node", "transform")
+    __slots__ = ("__weakref__", "data", "grad", "grad_node")
 
     data: Any
     grad: Tensor | None
     grad_node: Node | None
-    transform: Any  # what a transformation keeps beside the data; its interpreter comes first
 
-    level = 0  # the transformation this tensor belongs to; 0 is the eager tape
     __array_ufunc__ = None  # NumPy's operators hand over to ours
     __hash__ = object.__hash__
 
@@ -119,17 +119,24 @@ class Tensor:
     def device(self) -> str:
         """The device that holds the data."""
         data = self.data
-        return data.device if isinstance(data, Tensor) else self.backend.device_of(data)
+        while isinstance(data, (Traced, Tensor)):
+            data = data.below if isinstance(data, Traced) else data.data
+        return self.backend.device_of(data)
 
     @property
     def backend(self) -> devices.Backend:
         """The backend that computes on the data."""
         data = self.data
-        if isinstance(data, Tensor):  # under a transformation
-            return data.backend
+        while isinstance(data, (Traced, Tensor)):
+            data = data.below if isinstance(data, Traced) else data.data
         backend = devices.backend_of(data)
         assert backend is not None
         return backend
+
+    @property
+    def level(self) -> int:
+        """The level of the transformation that this value belongs to; 0 outside of all."""
+        return self.data.level if isinstance(self.data, Traced) else 0
 
     # ---- the graph
 
@@ -315,7 +322,7 @@ class Tensor:
         """
         from everyo.core.dispatch import wrap
 
-        return wrap(self.data)
+        return op.stop_gradient(self) if self.level else wrap(self.data)
 
     def assign(self, value: Tensor) -> None:
         """Make this object take the value (and the graph) of `value`: the meaning of in-place statements.
@@ -337,12 +344,9 @@ class Tensor:
                 )
             self.data = value.data  # an update of a parameter: it stays the same leaf
             return
+        if isinstance(value.data, Traced) and value.level > self.level:
+            value.data.interpreter.adopt(self, self.data, self.grad_node)
         self.data, self.grad_node = value.data, value.grad_node
-        if self.level or value.level:
-            self.__class__ = type(value)
-            if value.level:
-                self.transform = value.transform
-                self.transform[0].adopted.append(weakref.ref(self))
 
     # ---- leaving the tensor world
 
@@ -361,9 +365,16 @@ class Tensor:
         array([1., 1.], dtype=float32)
         """
         self._refuse_grad("numpy")
-        view = self.backend.to_numpy(self.data).view()
+        view = self._host("numpy").view()
         view.flags.writeable = False
         return view
+
+    def _host(self, operation: str) -> Any:
+        """Return the elements as a NumPy array, also those of a value inside a transformation."""
+        data = self.data
+        while isinstance(data, (Traced, Tensor)):
+            data = data.concrete(operation) if isinstance(data, Traced) else data.data
+        return self.backend.to_numpy(data)
 
     def _refuse_grad(self, operation: str) -> None:
         if self.grad_node is not None:
@@ -405,7 +416,7 @@ class Tensor:
                 found=f"{self.size} elements",
                 remedy="index or reduce it first, or use tolist()",
             )
-        return self.backend.to_numpy(self.data).item()  # type: ignore[no-any-return]
+        return self._host("item").item()  # type: ignore[no-any-return]
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers (a number for a 0-d tensor).
@@ -416,7 +427,7 @@ class Tensor:
         >>> eo.tensor([[1, 2], [3, 4]]).tolist()
         [[1, 2], [3, 4]]
         """
-        return self.backend.to_numpy(self.data).tolist()
+        return self._host("tolist").tolist()
 
     def __bool__(self) -> bool:
         if self.size != 1:
@@ -478,7 +489,7 @@ class Tensor:
         return represent(self)
 
     def __str__(self) -> str:
-        return str(self.backend.to_numpy(self.data))
+        return str(self._host("print"))
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec else str(self)
@@ -521,7 +532,7 @@ class Tensor:
             )
         return (
             _unpickle,
-            (type(self), self.backend.to_numpy(self.data), self.device, self.requires_grad, self.grad),
+            (type(self), self._host("pickle"), self.device, self.requires_grad, self.grad),
         )
 
 

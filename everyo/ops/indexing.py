@@ -292,7 +292,8 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     mode = current_mode()
     tracked = mode.grad and (x.grad_node is not None or getattr(value, "grad_node", None) is not None)
     elsewhere = isinstance(value, Tensor) and value.backend is not x.backend
-    if mode.special or tracked or elsewhere or not sole_owner(x):
+    traced = any(getattr(v, "level", 0) for v in (x, value, *arrays))
+    if mode.anomaly or traced or tracked or elsewhere or not sole_owner(x):
         x.assign(op.index_update(x, value, *arrays, index=template))
         return
     value = value.data if isinstance(value, Tensor) else value

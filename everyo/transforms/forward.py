@@ -2,80 +2,57 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.dispatch import wrap
-from everyo.core.modes import current_mode, reset_mode, set_mode
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, rule_arguments
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
+from everyo.core.traced import Interpreter, Traced
 from everyo.core.walk import repair
-from everyo.errors import DTypeError, GraphStateError, ShapeError, describe
+from everyo.errors import DTypeError, ShapeError, describe
+from everyo.transforms.levels import as_tensor, lower, raised
 
 
-class JVPTensor(Tensor):
-    """A value of one level together with its tangent; both live on the level below."""
+class Dual(Traced):
+    """A value and its tangent, both of the level below."""
 
-    __slots__ = ()  # as Tensor: an object takes the class of the value that is assigned to it
+    __slots__ = ("primal", "tangent")
 
-    def __init__(self, primal: Any, tangent: Any, interpreter: JVPInterpreter) -> None:
-        self.data, self.transform = primal, (interpreter, tangent)
-        self.grad_node = self.grad = None
-
-    @property
-    def level(self) -> int:  # type: ignore[override]
-        """The level of the transformation that pairs the two."""
-        return self.transform[0].level
+    def __init__(self, interpreter: Interpreter, primal: Any, tangent: Any) -> None:
+        self.interpreter, self.primal, self.tangent = interpreter, primal, tangent
 
     @property
-    def tangent(self) -> Any:
-        """The tangent."""
-        return self.transform[1]
+    def below(self) -> Any:
+        return self.primal
 
 
-class JVPInterpreter:
-    """Processes primitives on `JVPTensor` values of its level.
+class JVPInterpreter(Interpreter):
+    """Computes each operation on the primals and pushes the tangents beside it."""
 
-    Attributes
-    ----------
-    level : int
-        How deep it is nested, from 1.
-    adopted : list of weakref
-        Tensors from outside that took one of its values in place; `release` gives them the value alone.
-    """
+    name = "jvp"
 
-    def __init__(self, level: int, watch: Any) -> None:
-        self.level, self.watch = level, watch
-        self.adopted: list[weakref.ref[Tensor]] = []
+    def __init__(self, backend: Any) -> None:
+        super().__init__()
+        self._quiet = backend.quiet()
 
-    def release(self) -> None:
-        """Take the tangents out of tensors that outlive the transformation."""
-        for reference in self.adopted:
-            x = reference()
-            if isinstance(x, JVPTensor) and x.transform[0] is self:
-                x.assign(_tensor(x.data))
+    def __enter__(self) -> Any:
+        self.watch = self._quiet.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._quiet.__exit__(*exc)
+        super().__exit__(*exc)
 
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute the primitive on the primals, push the tangents, and pair the two."""
-        primals, tangents = [], []
-        for x in inputs:
-            ours = isinstance(x, JVPTensor) and x.transform[0] is self
-            if not ours and getattr(x, "level", 0) >= self.level:
-                raise GraphStateError(
-                    "a value outlived the jvp that it belongs to",
-                    operation=primitive.name,
-                    expected="values that the function was given or made",
-                    found="a tensor kept from an earlier call",
-                    remedy="return it from the function instead",
-                )
-            primals.append(x.data if ours else _below(x))
-            tangents.append(x.tangent if ours else None)
+        primals = [x.data.primal if self.mine(x) else lower(x) for x in inputs]
+        tangents = [x.data.tangent if self.mine(x) else None for x in inputs]
         out = primitive(*primals, **params)
         if primitive.jvp is None or all(t is None for t in tangents):
-            return self._pair(out, None)
-        return self._pair(out, self._push(primitive, primals, tangents, out, params))
+            return self.pair(out, None)
+        return self.pair(out, self._push(primitive, primals, tangents, out, params))
 
     def _push(
         self, primitive: Primitive, primals: list[Any], tangents: list[Any], out: Any, params: dict[str, Any]
@@ -83,9 +60,7 @@ class JVPInterpreter:
         self.watch.tripped = False
         if primitive.jvp is LINEAR:
             pairs = zip(primals, tangents, strict=True)
-            return primitive(
-                *(op.zeros_like(p) if t is None and _arraylike(p) else t for p, t in pairs), **params
-            )
+            return primitive(*(_zero(p) if t is None else t for p, t in pairs), **params)
         if primitive.jvp is BILINEAR:
             terms = [
                 primitive(*primals[:i], t, *primals[i + 1 :], **params)
@@ -113,22 +88,24 @@ class JVPInterpreter:
             total = op.broadcast_to(op.astype(total, dtype=out.dtype), shape=tuple(out.shape))
         return total
 
-    def _pair(self, out: Any, tangent: Any) -> Any:
+    def pair(self, out: Any, tangent: Any) -> Any:
+        """Return a value with its tangent; without one it is a constant of the level below."""
         if isinstance(out, tuple):
             tangents = (None,) * len(out) if tangent is None else tangent
-            return tuple(self._pair(o, t) for o, t in zip(out, tangents, strict=True))
-        if tangent is None:
-            return out if isinstance(out, Tensor) else wrap(out)
-        return JVPTensor(out, tangent, self)
+            return tuple(self.pair(o, t) for o, t in zip(out, tangents, strict=True))
+        return raised(out) if tangent is None else wrap(Dual(self, out, tangent))
+
+    def unpair(self, result: Any) -> tuple[Tensor, Tensor]:
+        """Return value and tangent of a result of the function, as tensors of the level below."""
+        if self.mine(result):
+            return raised(result.data.primal), raised(result.data.tangent)
+        value = as_tensor(result)
+        return value, op.zeros_like(value)
 
 
-def _plain(x: Any) -> bool:
-    """Whether `x` is an eager tensor without a graph, which may as well stay raw below."""
-    return type(x) is Tensor and x.grad_node is None
-
-
-def _arraylike(x: Any) -> bool:
-    return hasattr(x, "shape")
+def _zero(primal: Any) -> Any:
+    """Return the tangent of a constant."""
+    return op.zeros_like(primal) if hasattr(primal, "shape") else None if primal is None else 0.0
 
 
 def _residuals(
@@ -183,8 +160,6 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     >>> print(value, tangent)
     [9.] [6.]
     """
-    from everyo.ops.creation import as_tensor
-
     points = [as_tensor(p) for p in primals]
     directions = [as_tensor(t) for t in tangents]
     if len(points) != len(directions):
@@ -212,27 +187,6 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
                 found=f"{p.dtype} and {t.dtype}",
                 remedy="convert them with astype",
             )
-    mode = current_mode()
-    level = len(mode.interpreters) + 1
-    with points[0].backend.quiet() as watch:
-        interpreter = JVPInterpreter(level, watch)
-        token = set_mode(mode.replace(interpreters=(*mode.interpreters, interpreter)))
-        try:
-            pairs = zip(points, directions, strict=True)
-            lower = [JVPTensor(_below(p), _below(t), interpreter) for p, t in pairs]
-            result = function(*lower)
-            if isinstance(result, JVPTensor) and result.transform[0] is interpreter:
-                return _tensor(result.data), _tensor(result.tangent)
-            return result, op.zeros_like(result)
-        finally:
-            reset_mode(token)
-            interpreter.release()
-
-
-def _below(x: Tensor) -> Any:
-    """Return what the level below computes with: an eager tensor without a graph may as well stay raw."""
-    return x.data if _plain(x) else x
-
-
-def _tensor(value: Any) -> Tensor:
-    return value if isinstance(value, Tensor) else wrap(value)
+    with JVPInterpreter(points[0].backend) as interpreter:
+        duals = [interpreter.pair(lower(p), lower(t)) for p, t in zip(points, directions, strict=True)]
+        return interpreter.unpair(interpreter.released(function(*duals)))

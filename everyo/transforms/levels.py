@@ -1,0 +1,20 @@
+"""What the transformations share: going down a level and up again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everyo.core.dispatch import wrap
+from everyo.core.tensor import Tensor
+from everyo.ops.creation import as_tensor as as_tensor
+
+
+def lower(x: Any) -> Any:
+    """Return an operand as the level below computes with it: a plain eager tensor may as well be raw."""
+    plain = isinstance(x, Tensor) and x.grad_node is None and x.level == 0
+    return x.data if plain else x
+
+
+def raised(value: Any) -> Tensor:
+    """Return a value of a lower level as a tensor."""
+    return value if isinstance(value, Tensor) else wrap(value)

@@ -1,0 +1,119 @@
+"""Pytrees: nested containers of tensors, flattened and rebuilt through optree.
+
+Besides optree's own (dict, list, tuple, named tuple, ...), dataclasses are containers, and every class
+with ``tree_flatten(self) -> (children, static)`` and ``tree_unflatten(cls, static, children)``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from everyo.core.tensor import Tensor
+from everyo.errors import DTypeError, ShapeError, describe
+from everyo.ops.creation import as_tensor
+
+NAMESPACE = "everyo"
+
+
+@functools.cache
+def _optree() -> Any:
+    import optree  # when first used: `import everyo` stays light
+
+    return optree
+
+
+@functools.cache
+def _register(kind: type) -> bool:
+    """Make a class a container if it is a dataclass or has the two methods; return whether it is one."""
+    if hasattr(kind, "tree_flatten") and hasattr(kind, "tree_unflatten"):
+
+        def flatten(node: Any) -> tuple[Any, Any]:
+            return node.tree_flatten()  # type: ignore[no-any-return]
+
+        unflatten = kind.tree_unflatten
+    elif dataclasses.is_dataclass(kind):
+        names = tuple(f.name for f in dataclasses.fields(kind))
+
+        def flatten(node: Any) -> tuple[Any, Any]:
+            return tuple(getattr(node, name) for name in names), None
+
+        def unflatten(static: Any, children: Any) -> Any:
+            made = object.__new__(kind)
+            for name, child in zip(names, children, strict=True):
+                object.__setattr__(made, name, child)
+            return made
+    else:
+        return False
+    _optree().register_pytree_node(kind, flatten, unflatten, namespace=NAMESPACE)
+    return True
+
+
+def flatten(tree: Any) -> tuple[list[Any], Any]:
+    """Return the leaves of a tree and its structure; None is part of the structure."""
+    if isinstance(tree, Tensor):
+        return [tree], None
+    leaves, structure = _optree().tree_flatten(tree, namespace=NAMESPACE)
+    if any([_register(type(leaf)) for leaf in leaves if not isinstance(leaf, Tensor)]):
+        return flatten(tree)
+    return leaves, structure
+
+
+def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
+    """Return a tree of a structure around new leaves."""
+    if structure is None:
+        return leaves[0]
+    return _optree().tree_unflatten(structure, leaves)
+
+
+def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """Return a tree of ``function(leaf, ...)`` over the leaves of trees of one structure."""
+    leaves, structure = flatten(tree)
+    columns = [matching(other, structure, "tree_map") for other in others]
+    return unflatten(structure, [function(*row) for row in zip(leaves, *columns, strict=True)])
+
+
+def matching(tree: Any, structure: Any, operation: str) -> list[Any]:
+    """Return the leaves of a tree that must have a given structure.
+
+    Raises
+    ------
+    ShapeError
+        If it has another one.
+    """
+    leaves, found = flatten(tree)
+    if found != structure and not (structure is None and len(leaves) == 1):
+        raise ShapeError(
+            "two trees differ in structure",
+            operation=operation,
+            expected=str(structure or "one tensor"),
+            found=str(found or "one tensor"),
+            remedy="pass a tree with the same containers and keys",
+        )
+    return leaves
+
+
+def differentiable(leaves: Sequence[Any], operation: str) -> list[Tensor]:
+    """Return leaves as tensors that may be differentiated.
+
+    Raises
+    ------
+    DTypeError
+        If one is not of a float or complex dtype.
+    """
+    tensors = []
+    for leaf in leaves:
+        tensor = as_tensor(leaf)
+        if tensor.dtype.kind not in "fc":
+            raise DTypeError(
+                "a differentiated argument is not of a float or complex dtype",
+                operation=operation,
+                inputs=describe(tensor),
+                expected="float or complex tensors",
+                found=str(tensor.dtype),
+                remedy="convert it (x.astype(eo.float32)), or leave it out with argnums",
+            )
+        tensors.append(tensor)
+    return tensors
