@@ -33,6 +33,7 @@ from everyo.core.modes import set_grad_enabled as set_grad_enabled
 from everyo.core.tensor import Tensor as Tensor
 from everyo.errors import ArgumentError as ArgumentError
 from everyo.errors import CompileError as CompileError
+from everyo.errors import ConvergenceError as ConvergenceError
 from everyo.errors import DeviceError as DeviceError
 from everyo.errors import DTypeError as DTypeError
 from everyo.errors import EveryOError as EveryOError
@@ -45,29 +46,55 @@ from everyo.errors import UnsupportedOperationError as UnsupportedOperationError
 from everyo.ops import *
 from everyo.ops import random as random
 from everyo.ops.random import manual_seed as manual_seed
+from everyo.transforms import checkpoint as checkpoint
+from everyo.transforms import checkpoint_sequential as checkpoint_sequential
+from everyo.transforms import custom_jvp as custom_jvp
+from everyo.transforms import custom_vjp as custom_vjp
+from everyo.transforms import associative_scan as associative_scan
+from everyo.transforms import cond as cond
+from everyo.transforms import fori_loop as fori_loop
 from everyo.transforms import grad as grad
+from everyo.transforms import map as map
+from everyo.transforms import scan as scan
+from everyo.transforms import while_loop as while_loop
 from everyo.transforms import jvp as jvp
 from everyo.transforms import linearize as linearize
+from everyo.transforms import stop_gradient as stop_gradient
 from everyo.transforms import value_and_grad as value_and_grad
 from everyo.transforms import vjp as vjp
+from everyo.transforms import hessian as hessian
+from everyo.transforms import hvp as hvp
+from everyo.transforms import jacfwd as jacfwd
+from everyo.transforms import jacobian as jacobian
+from everyo.transforms import jacrev as jacrev
+from everyo.transforms import vhp as vhp
 from everyo.transforms import vmap as vmap
 
 if _TYPE_CHECKING:
     from everyo import io as io
     from everyo import nn as nn
     from everyo import optim as optim
+    from everyo import scipy_compat as scipy_compat
     from everyo import testing as testing
+    from everyo.transforms import implicit as implicit
+    from everyo.transforms.sparse import sparse_hessian as sparse_hessian
+    from everyo.transforms.sparse import sparse_jacobian as sparse_jacobian
 
 __version__ = "0.1.0"
 
-_ON_FIRST_USE = ("io", "nn", "optim", "testing")
+_ON_FIRST_USE = ("io", "nn", "optim", "scipy_compat", "testing")
+_NEED_SCIPY = ("sparse_hessian", "sparse_jacobian")
 
 
 def __getattr__(name: str) -> _Any:
     if name in _ON_FIRST_USE:
         return _importlib.import_module(f"everyo.{name}")
+    if name == "implicit":
+        return _importlib.import_module("everyo.transforms.implicit")
+    if name in _NEED_SCIPY:
+        return getattr(_importlib.import_module("everyo.transforms.sparse"), name)
     raise AttributeError(f"module 'everyo' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_FIRST_USE})
+    return sorted({*globals(), *_ON_FIRST_USE, "implicit", *_NEED_SCIPY})

@@ -102,6 +102,10 @@ class NonFiniteGradientError(EveryOError, ArithmeticError):
     """A NaN or an infinity in a backward pass, raised under ``detect_anomaly()``."""
 
 
+class ConvergenceError(EveryOError, ArithmeticError):
+    """An iteration that did not reach its tolerance."""
+
+
 class CompileError(EveryOError, RuntimeError):
     """A function that the compiler cannot translate."""
 

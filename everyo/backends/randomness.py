@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from typing import Any
 
 import numpy as np
+
+_Reentrant = type(threading.RLock())
 
 
 class NumpyRandom:
@@ -44,6 +48,12 @@ class NumpyRandom:
     def choice(self, n: int, shape: tuple[int, ...], replace: bool, p: Any) -> Any:
         """Return `shape` integers below `n`, drawn with the probabilities `p`."""
         return np.asarray(self.stream.choice(n, shape, replace, p))
+
+    def noted(self, kind: str, arguments: tuple[Any, ...]) -> tuple[dict[str, Any], Any]:
+        """Return the position in the stream and what is drawn there, while no other thread draws."""
+        lock = self.stream.bit_generator.lock
+        with lock if isinstance(lock, _Reentrant) else contextlib.nullcontext():
+            return self.get_state(), getattr(self, kind)(*arguments)
 
     def get_state(self) -> dict[str, Any]:
         """Return the position in the stream."""

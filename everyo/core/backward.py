@@ -196,7 +196,7 @@ def enter(root: Tensor, gradient: Any, position: int, create_graph: bool) -> Any
             found=str(given.dtype if hasattr(given, "dtype") else gradient.dtype),
             remedy=f"convert it: gradient.astype(eo.{root.dtype})",
         )
-    seed = gradient if create_graph else gradient.data
+    seed = gradient if create_graph or gradient.level else gradient.data
     return op.conj(seed) if root.dtype.kind == "c" else seed
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everyo.core.registry import op
+from everyo.errors import UnsupportedOperationError, describe
 
 if TYPE_CHECKING:
     from everyo.core.primitive import Primitive
@@ -23,19 +24,20 @@ def pointwise(
 ) -> Any:
     """Elementwise operations: line the batch up in front of the axes that broadcast."""
     rank = max(len(x.shape) - b for x, b in zip(inputs, batched, strict=True) if hasattr(x, "shape"))
-    return primitive(*(_padded(x, rank) if b else x for x, b in zip(inputs, batched, strict=True)), **params)
+    return primitive(*(padded(x, rank) if b else x for x, b in zip(inputs, batched, strict=True)), **params)
 
 
-def _padded(x: Any, rank: int) -> Any:
-    """Return a batched operand with axes of length 1 between the batch and its own."""
+def padded(x: Any, rank: int) -> Any:
+    """Return a batched operand with axes of length 1 between the batch and its own, `rank` in all."""
     missing = rank - (len(x.shape) - 1)
-    return x if missing == 0 else op.reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:]))
+    return x if missing <= 0 else op.reshape(x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:]))
 
 
 def along(*names: str) -> BatchRule:
     """Return the rule of operations whose parameters `names` hold axes counted from the front.
 
-    All inputs get the batch axis; an axis, or each of a tuple of axes, moves up by one.
+    All inputs get the batch axis; an axis, or each of a tuple of axes, moves up by one, and None, which
+    stands for all axes, becomes all but the batch.
     """
 
     def rule(
@@ -45,14 +47,18 @@ def along(*names: str) -> BatchRule:
         size: int,
         params: dict[str, Any],
     ) -> Any:
-        shifted = {k: _shifted(v) if k in names else v for k, v in params.items()}
-        return primitive(*everywhere(inputs, batched, size), **shifted)
+        inputs = everywhere(inputs, batched, size)
+        rank = len(inputs[0].shape)
+        shifted = {k: _shifted(v, rank) if k in names else v for k, v in params.items()}
+        return primitive(*inputs, **shifted)
 
     return rule
 
 
-def _shifted(axis: Any) -> Any:
-    return tuple(a + 1 for a in axis) if isinstance(axis, (tuple, list)) else axis + 1
+def _shifted(axis: Any, rank: int) -> Any:
+    if axis is None:
+        return tuple(range(1, rank))
+    return tuple([a + 1 for a in axis]) if isinstance(axis, (tuple, list)) else axis + 1
 
 
 def everywhere(inputs: Sequence[Any], batched: Sequence[bool], size: int) -> list[Any]:
@@ -63,17 +69,33 @@ def everywhere(inputs: Sequence[Any], batched: Sequence[bool], size: int) -> lis
     ]
 
 
-def unchanged(
-    primitive: Primitive, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
-) -> Any:
-    """Operations that count their axes from the back, or do not name any."""
-    return primitive(*everywhere(inputs, batched, size), **params)
+def trailing(rank: int) -> BatchRule:
+    """Return the rule of operations on the last `rank` axes, which leave those before alone."""
+
+    def rule(
+        primitive: Primitive,
+        inputs: Sequence[Any],
+        batched: Sequence[bool],
+        size: int,
+        params: dict[str, Any],
+    ) -> Any:
+        inputs = everywhere(inputs, batched, size)
+        if len(inputs[0].shape) <= rank:  # the batch must not be taken for an axis of the example
+            return as_single(primitive, inputs, (True,) * len(inputs), size, params)
+        return primitive(*inputs, **params)
+
+    return rule
+
+
+unchanged = trailing(0)  # operations on each element
 
 
 def looped(
     primitive: Primitive, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
 ) -> Any:
     """One call for each element of the batch, for operations that no single call can express."""
+    if not size:
+        return of_none(primitive, inputs, batched, params)
     results = [
         primitive(
             *(op.getitem(x, index=(i,)) if b else x for x, b in zip(inputs, batched, strict=True)), **params
@@ -83,3 +105,62 @@ def looped(
     if isinstance(results[0], tuple):
         return tuple(op.stack(*column, axis=0) for column in zip(*results, strict=True))
     return op.stack(*results, axis=0)
+
+
+def refused(reason: str, remedy: str) -> BatchRule:
+    """Return the rule of operations that have no batch: it raises UnsupportedOperationError."""
+
+    def rule(
+        primitive: Primitive,
+        inputs: Sequence[Any],
+        batched: Sequence[bool],
+        size: int,
+        params: dict[str, Any],
+    ) -> Any:
+        raise UnsupportedOperationError(
+            f"under vmap {reason}",
+            operation=primitive.name,
+            inputs=describe(*inputs),
+            expected="an operation with a result of one shape for the whole batch",
+            found=f"a batch of {size}",
+            remedy=remedy,
+        )
+
+    return rule
+
+
+def as_single(
+    operation: Callable[..., Any],
+    inputs: Sequence[Any],
+    batched: Sequence[bool],
+    size: int,
+    params: dict[str, Any],
+) -> Any:
+    """Apply the operation to one example alone: where the batch was wrong, this raises the user's error."""
+    return operation(*(_one(x, size) if b else x for x, b in zip(inputs, batched, strict=True)), **params)
+
+
+def of_none(
+    primitive: Primitive, inputs: Sequence[Any], batched: Sequence[bool], params: dict[str, Any]
+) -> Any:
+    """Return the result for a batch of no examples: that of one made of zeros, without it."""
+    out = as_single(primitive, inputs, batched, 0, params)
+    if isinstance(out, tuple):
+        return tuple(_none_of(o) for o in out)
+    return _none_of(out)
+
+
+def _one(x: Any, size: int) -> Any:
+    if size:
+        return op.getitem(x, index=(0,))
+    return op.astype(op.sum(x, axis=(0,), keepdims=False), dtype=x.dtype)
+
+
+def _none_of(out: Any) -> Any:
+    return op.getitem(op.reshape(out, shape=(1, *out.shape)), index=(slice(0, 0),))
+
+
+def front(x: Any, axis: int) -> Any:
+    """Return `x` with one of its axes moved to the front; the first one, for axis 1, goes second."""
+    order = (axis, *(i for i in range(len(x.shape)) if i != axis))
+    return op.transpose(x, axes=order) if axis else x

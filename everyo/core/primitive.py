@@ -82,7 +82,7 @@ class Primitive:
         The same for tangents: rules for single inputs are summed; a joint rule gets a tuple of
         tangents, None for each input that is constant.
     batch : callable or None
-        ``batch(inputs, axes, params)`` for `vmap`.
+        ``batch(primitive, inputs, batched, size, params)`` for `vmap`; see `everyo.core.batching`.
     family : str
         The family that supplied the rules.
     broadcasts : bool
@@ -91,6 +91,8 @@ class Primitive:
         Returns the sample inputs that the generic test suites run on.
     missing : str
         Why a rule is absent; a primitive without a rule and without a reason is refused.
+    listed : bool
+        Whether it is in the registry; a primitive made for one call is not.
     **options : dict
         What a family notes; ``keep(inputs)`` returns what to save of ``*inputs`` where a rule reads less.
     """
@@ -111,6 +113,7 @@ class Primitive:
         broadcasts: bool = False,
         samples: Callable[[], Sequence[Any]] | None = None,
         missing: str = "",
+        listed: bool = True,
         **options: Any,
     ) -> None:
         self.name = forward.__name__.lstrip("_")
@@ -133,16 +136,17 @@ class Primitive:
             self.vjp = (vjp,) if callable(vjp) and "needs" not in rule_arguments(vjp) else vjp
             self.jvp = (jvp,) if callable(jvp) else jvp
         self._refuse_gaps()
-        register(self)
+        if listed:
+            register(self)
 
     def _refuse_gaps(self) -> None:
         """Raise unless every rule is there or its absence is explained."""
-        absent = [rule for rule in ("vjp", "jvp") if getattr(self, rule) is None]
+        absent = [rule for rule in ("vjp", "jvp", "batch") if getattr(self, rule) is None]
         if absent and not self.missing:
             raise UnsupportedOperationError(
                 f"the primitive has no {' and no '.join(absent)} rule",
                 operation=self.name,
-                expected="a vjp and a jvp rule",
+                expected="a vjp, a jvp and a batching rule",
                 found="missing: " + ", ".join(absent),
                 remedy="write the rule or say why it is absent: missing='...'",
             )

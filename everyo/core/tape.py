@@ -176,7 +176,8 @@ class Extras:
 class _PassOn:
     """The plan of an `OutputNode`."""
 
-    save, origins, needed, count = None, (-3,), (0,), 1  # its residual, the position, is static
+    save = direct = None
+    origins, needed, count = (-3,), (0,), 1  # its residual, the position, is static
     primitive = type("output", (), {"family": "linear", "name": "output"})
 
     @staticmethod

@@ -506,6 +506,8 @@ class Tensor:
                 found=f"the result of {self.grad_node.name}" if self.grad_node else "",
                 remedy="copy x.detach(), or use x.clone(), which stays in the graph",
             )
+        if self.level:
+            return op.copy(self)  # type: ignore[no-any-return]
         copied: Tensor = self._rebuild(self.data.copy())
         memo[id(self)] = copied
         if self.grad is not None:

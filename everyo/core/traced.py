@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _depth: ContextVar[int] = ContextVar("everyo_depth", default=0)
 depth = _depth.get
+batches: ContextVar[tuple[Any, ...]] = ContextVar("everyo_batches", default=())  # the vmaps that run
 
 
 class Interpreter:
@@ -137,3 +138,13 @@ def top_of(values: Sequence[Any]) -> Traced | None:
         if isinstance(value, Traced) and (found is None or value.level > found.level):
             found = value
     return found
+
+
+def innermost(x: Tensor) -> Any:
+    """Return the array at the bottom of a tensor, for checks of values: under `vmap` the whole batch."""
+    from everyo.core.tensor import Tensor  # which needs this module
+
+    data = x.data
+    while isinstance(data, (Traced, Tensor)):
+        data = data.below if isinstance(data, Traced) else data.data
+    return data

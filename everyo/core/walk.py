@@ -225,7 +225,7 @@ def residual_tensors(node: Node) -> tuple[Any, ...]:
 
 def _relink(value: Any, node: Node | None) -> Any:
     if isinstance(value, tuple):
-        return tuple(wrap_output(v, node, i) for i, v in enumerate(value))
+        return tuple(None if v is None else wrap_output(v, node, i) for i, v in enumerate(value))
     if backend_of(value) is None:
         return value
     tensor = wrap(value)

@@ -7,6 +7,7 @@ from typing import Any
 
 from everyo import ops
 from everyo.core.tensor import Tensor
+from everyo.core.traced import innermost
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
 from everyo.nn.reduction import reduce, require_reduction, require_same_shape
 from everyo.ops.creation import as_tensor
@@ -237,17 +238,15 @@ def _check_classes(logs: Tensor, target: Tensor, axis: int, ignore_index: int, o
             expected=f"shape {shape}, one class for each position of the input",
             found=f"shape {target.shape}",
         )
-    if target.level:  # under a transformation the values are not at hand
-        return False
-    xp, values, classes = target.backend.xp, target.data, logs.shape[axis]
+    xp, values, classes = target.backend.xp, innermost(target), logs.shape[axis]
     outside = (values < 0) | (values >= classes)
-    if not target.size:
+    if not values.size:
         return False
     if not xp.any(outside):
         return not 0 <= ignore_index < classes or not xp.any(values == ignore_index)
     wrong = outside & (values != ignore_index)
     if xp.any(wrong):
-        position = tuple(int(i[0]) for i in xp.nonzero(wrong)) if target.ndim else ()
+        position = tuple(int(i[0]) for i in xp.nonzero(wrong)) if values.ndim else ()
         raise IndexingError(
             f"target {int(values[position])} at {position} is no class",
             operation=operation,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from everyo.core.batching import unchanged
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.ops.arithmetic import ratio_or_zero
@@ -20,7 +21,7 @@ def _numbers() -> list[Sample]:
 
 
 @public
-@linear(lambda g, x_dtype: op.astype(g, dtype=x_dtype), samples=_numbers)
+@linear(lambda g, x_dtype: op.astype(g, dtype=x_dtype), samples=_numbers, batch=unchanged)
 def real(xp: Any, x: Any) -> Any:
     """Real part, elementwise: ``d Re(x) = Re(dx)``.
 
@@ -38,7 +39,7 @@ def _imag_cotangent(g: Any, x_dtype: Any) -> Any:
 
 
 @public
-@linear(_imag_cotangent, samples=_numbers)
+@linear(_imag_cotangent, samples=_numbers, batch=unchanged)
 def imag(xp: Any, x: Any) -> Any:
     """Imaginary part, elementwise: ``d Im(x) = Im(dx)``; 0 for real numbers.
 
@@ -52,7 +53,7 @@ def imag(xp: Any, x: Any) -> Any:
 
 
 @public
-@linear(lambda g: op.conj(g), samples=_numbers)
+@linear(lambda g: op.conj(g), samples=_numbers, batch=unchanged)
 def conj(xp: Any, x: Any) -> Any:
     """Complex conjugate, elementwise: ``d conj(x) = conj(dx)``.
 

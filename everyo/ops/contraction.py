@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from everyo.core.batching import as_single, front, padded
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
@@ -58,6 +59,36 @@ def _matmul_right(g: Any, x1: Any, x2_shape: tuple[int, ...]) -> Any:
     return op.matmul(op.matrix_transpose(x1), g)
 
 
+def _matmul_batch(matmul: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    """One matrix product, however the batch lies; a large one where only one factor has the batch."""
+    x1, x2 = inputs
+    rank1, rank2 = (len(x.shape) - b for x, b in zip(inputs, batched, strict=True))
+    if not (rank1 and rank2):
+        return as_single(matmul, inputs, batched, size, params)  # which a 0-d factor makes an error
+    if all(batched):
+        if rank1 == 1:
+            x1 = _row(x1)
+        if rank2 == 1:
+            x2 = _column(x2)
+        rank = max(rank1, rank2, 2)
+        y = matmul(padded(x1, rank), padded(x2, rank))
+        gone = [len(y.shape) - 2] * (rank1 == 1) + [len(y.shape) - 1] * (rank2 == 1)
+        return op.reshape(y, shape=tuple([n for i, n in enumerate(y.shape) if i not in gone])) if gone else y
+    if batched[0]:
+        if rank1 > 1:
+            return matmul(padded(x1, rank2), x2)
+        y = matmul(x1, x2)  # the batch has become the rows
+        return front(y, len(y.shape) - 2) if rank2 > 1 else y
+    if rank2 == 1:  # the batch becomes the columns
+        if rank1 <= 2:
+            return matmul(x2, op.matrix_transpose(x1) if rank1 == 2 else x1)
+        y = matmul(x1, op.matrix_transpose(x2))
+        return front(y, len(y.shape) - 1)
+    if rank1 == 2:
+        return op.matrix_transpose(matmul(op.matrix_transpose(x2), op.matrix_transpose(x1)))
+    return matmul(x1, padded(x2, rank1))
+
+
 def _matmul_samples() -> list[Any]:
     pairs = [
         ((3,), (3,)), ((2, 3), (3, 4)), ((2, 3), (3,)), ((3,), (3, 4)), ((1, 2, 3), (2, 3, 1)),
@@ -68,7 +99,7 @@ def _matmul_samples() -> list[Any]:
 
 
 @public
-@bilinear(_matmul_left, _matmul_right, broadcasts=True, samples=_matmul_samples)
+@bilinear(_matmul_left, _matmul_right, broadcasts=True, samples=_matmul_samples, batch=_matmul_batch)
 def matmul(xp: Any, x1: Any, x2: Any) -> Any:
     """Matrix product ``x1 @ x2``.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from everyo.core.batching import unchanged
 from everyo.core.device import backend_for, backend_of
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import DIFFERENTIABLE, as_dtype
@@ -22,6 +23,7 @@ __all__ = ["astype", "clone", "copy", "to"]
     jvp=lambda t, dtype: op.astype(t, dtype=dtype) if as_dtype(dtype).kind in DIFFERENTIABLE else None,
     samples=lambda: [sample((2, 3), dtype="float64"), sample((), dtype="complex128")],
     family="linear",
+    batch=unchanged,
 )
 def _astype(xp: Any, x: Any, *, dtype: Any) -> Any:
     if x.dtype == dtype:
@@ -30,13 +32,13 @@ def _astype(xp: Any, x: Any, *, dtype: Any) -> Any:
 
 
 @public
-@linear(lambda g: g, samples=lambda: [sample((2, 3)), sample(())])
+@linear(lambda g: g, samples=lambda: [sample((2, 3)), sample(())], batch=unchanged)
 def _alias(xp: Any, x: Any) -> Any:
     """The same elements under a node of their own."""
     return x
 
 
-@linear(lambda g: g, samples=lambda: [sample((2, 3)), sample(()), sample((0,))])
+@linear(lambda g: g, samples=lambda: [sample((2, 3)), sample(()), sample((0,))], batch=unchanged)
 def copy(xp: Any, x: Any) -> Any:
     """Return the elements in memory of their own, still in the graph; the gradient passes unchanged.
 
@@ -65,6 +67,7 @@ def clone(x: Any, /) -> Tensor:
 @linear(
     lambda g, source, target: op.to_device(g, source=target, target=source),
     samples=lambda: [sample((2, 3), source="cpu", target="cpu")],
+    batch=unchanged,
 )
 def _to_device(xp: Any, x: Any, *, source: str, target: str) -> Any:
     backend, place = backend_for(target)

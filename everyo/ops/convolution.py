@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from everyo.core.batching import BatchRule, front, of_none
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import sample
@@ -32,6 +33,55 @@ _CASES: list[tuple[tuple[int, ...], tuple[int, ...], Window, int]] = [
 ]
 
 
+def _fold(x: Any, axis: int, groups: int = 1) -> Any:
+    """Make a batch, the first axis, part of another axis; where that has groups, within each of them."""
+    size, *shape = x.shape
+    parts = (*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :])
+    x = op.reshape(x, shape=(size, *parts))
+    rest = tuple(range(1, axis + 2)), tuple(range(axis + 2, len(parts) + 1))
+    merged = (*shape[:axis], size * shape[axis], *shape[axis + 1 :])
+    return op.reshape(op.transpose(x, axes=(*rest[0], 0, *rest[1])), shape=merged)
+
+
+def _unfold(x: Any, axis: int, size: int, groups: int = 1) -> Any:
+    """Undo `_fold`: make the batch the first axis again."""
+    shape = tuple(x.shape)
+    inner = shape[axis] // size
+    parts = (*shape[:axis], groups, size, inner // groups, *shape[axis + 1 :])
+    return op.reshape(
+        front(op.reshape(x, shape=parts), axis + 1), shape=(size, *shape[:axis], inner, *shape[axis + 1 :])
+    )
+
+
+_Fold = tuple[int, bool, int, bool]
+
+
+def _folded(first: _Fold, second: _Fold, both: tuple[int, int, int]) -> BatchRule:
+    """Return a batching rule that makes the batch part of an axis that the form has anyway.
+
+    For a batch of the first operand alone, or of the second: which of its axes takes the batch, whether
+    that axis is divided into groups, and the same for the result. For a batch of both, in which each
+    example becomes a group of its own: the axes of the operands and of the result.
+    """
+
+    def rule(form: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+        if not size:
+            return of_none(form, inputs, batched, params)
+        groups, (x1, x2) = params["groups"], inputs
+        if all(batched):
+            axis1, axis2, axis = both
+            y = form(_fold(x1, axis1), _fold(x2, axis2), **{**params, "groups": groups * size})
+            return _unfold(y, axis, size)
+        axis, grouped, to, to_grouped = first if batched[0] else second
+        if batched[0]:
+            y = form(_fold(x1, axis, groups if grouped else 1), x2, **params)
+        else:
+            y = form(x1, _fold(x2, axis, groups if grouped else 1), **params)
+        return _unfold(y, to, size, groups if to_grouped else 1)
+
+    return rule
+
+
 def _output(x: tuple[int, ...], w: tuple[int, ...], window: Window) -> tuple[int, ...]:
     return (x[0], w[0], *window.positions(x[2:]))
 
@@ -48,6 +98,7 @@ def _weight_rule(g: Any, x: Any, window: Window, groups: int) -> Any:
     _input_rule,
     _weight_rule,
     broadcasts=True,
+    batch=_folded((0, False, 0, False), (0, True, 1, True), (1, 0, 1)),
     samples=lambda: [sample(x, w, window=window, groups=groups) for x, w, window, groups in _CASES],
 )
 def _convolution(xp: Any, x: Any, w: Any, *, window: Window, groups: int) -> Any:
@@ -64,6 +115,7 @@ def _convolution(xp: Any, x: Any, w: Any, *, window: Window, groups: int) -> Any
     lambda g, w, window, groups: op.convolution(g, w, window=window, groups=groups),
     lambda g, y, window, groups: op.convolution_weight(g, y, window=window, groups=groups),
     broadcasts=True,
+    batch=_folded((0, False, 0, False), (1, False, 1, True), (1, 0, 1)),
     samples=lambda: [
         sample(_output(x, w, window), w, sizes=x[2:], window=window, groups=groups)
         for x, w, window, groups in _CASES
@@ -99,6 +151,7 @@ def _convolution_input(
     ),
     lambda g, x, window, groups: op.convolution(x, g, window=window, groups=groups),
     broadcasts=True,
+    batch=_folded((1, True, 1, False), (1, True, 0, True), (1, 1, 0)),
     samples=lambda: [
         sample(x, _output(x, w, window), window=window, groups=groups) for x, w, window, groups in _CASES
     ],

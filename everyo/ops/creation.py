@@ -10,6 +10,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from everyo.core.batching import unchanged
 from everyo.core.device import backend_for, backend_of
 from everyo.core.dispatch import WEAK, array_from, wrap
 from everyo.core.dtypes import as_dtype, get_default_dtype
@@ -308,12 +309,16 @@ def full(
     return _filled("full", sizes, value.dtype, device, requires_grad, value)
 
 
-@primitive(None, None, missing="its result is constant", samples=lambda: [sample((2, 3)), sample(())])
+def _any_shape() -> list[Any]:
+    return [sample((2, 3)), sample(())]
+
+
+@primitive(None, None, missing="its result is constant", samples=_any_shape, batch=unchanged)
 def _zeros_like(xp: Any, x: Any) -> Any:
     return xp.zeros_like(x)
 
 
-@primitive(None, None, missing="its result is constant", samples=lambda: [sample((2, 3)), sample(())])
+@primitive(None, None, missing="its result is constant", samples=_any_shape, batch=unchanged)
 def _ones_like(xp: Any, x: Any) -> Any:
     return xp.ones_like(x)
 
@@ -385,6 +390,8 @@ def full_like(
 def number(value: Any, operation: str) -> Any:
     """Return a parameter that must be a plain number; a tensor that requires grad is refused."""
     if isinstance(value, Tensor):
+        if value.level:
+            value.data.concrete(operation)  # a batch is no number, and says so
         if _tracked(value) is not None:
             raise GraphStateError(
                 "this parameter is a plain number, so a gradient could not flow through it",

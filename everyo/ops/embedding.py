@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from everyo.core.tensor import Tensor
+from everyo.core.traced import innermost
 from everyo.errors import DTypeError, IndexingError, ShapeError, describe
 from everyo.ops.creation import as_tensor
 from everyo.ops.indexing import getitem
@@ -64,16 +65,16 @@ def embedding(weight: Any, indices: Any) -> Tensor:
             found=str(indices.dtype),
             remedy="convert them: indices.astype(eo.int64)",
         )
-    if indices.level == 0:
-        _require_inside(indices, weight)
+    _require_inside(indices, weight)
     return getitem(weight, (indices,))
 
 
 def _require_inside(indices: Tensor, weight: Tensor) -> None:
     """Raise IndexingError for an index that names no row; a negative one is a mistake here, not a count."""
     xp, rows = indices.backend.xp, weight.shape[0]
-    if indices.size:
-        low, high = int(xp.min(indices.data)), int(xp.max(indices.data))
+    values = innermost(indices)
+    if values.size:
+        low, high = int(xp.min(values)), int(xp.max(values))
         if low < 0 or high >= rows:
             raise IndexingError(
                 "an index lies outside the table",

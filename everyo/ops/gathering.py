@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from everyo.core.batching import everywhere, refused
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Integers, Values, sample
@@ -25,6 +26,10 @@ __all__ = [
     None,
     missing="its result is discrete",
     samples=lambda: [sample((2, 3)), sample(Values([0, 3, 0, 1]))],
+    batch=refused(
+        "the number of nonzero elements, or of those that a mask selects, differs from example to example",
+        "use eo.where(mask, x, 0) instead of x[mask], or loop over the batch in Python",
+    ),
 )
 def _nonzero(xp: Any, x: Any) -> Any:
     return xp.nonzero(x)
@@ -39,13 +44,15 @@ def _along(xp: Any, shape: tuple[int, ...], indices: Any, axis: int) -> tuple[An
     )
 
 
-def _along_samples(kept: bool) -> list[Any]:
-    return [
-        sample((3,), Integers((4,), 3), axis=0),
-        sample((2, 3), Values([[0], [-1]]), axis=1),
-        sample((2, 3, 2), Integers((4, 3, 2), 2), axis=0),
-        sample((2, 0), Integers((2, 0), 1), axis=0),
-    ]
+def _take_batch(take: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    # What has no batch broadcasts.
+    pair = (x if b else op.reshape(x, shape=(1, *x.shape)) for x, b in zip(inputs, batched, strict=True))
+    return take(*pair, axis=params["axis"] + 1)
+
+
+def _scatter_batch(scatter: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    values, indices = everywhere(inputs, batched, size)
+    return scatter(values, indices, axis=params["axis"] + 1, shape=(size, *params["shape"]))
 
 
 @primitive(
@@ -62,6 +69,7 @@ def _along_samples(kept: bool) -> list[Any]:
         sample((2, 3, 2), Integers((4, 3, 2), 2), axis=0),
         sample((2, 0), Integers((2, 0), 1), axis=0),
     ],
+    batch=_take_batch,
 )
 def _take_along_axis(xp: Any, x: Any, indices: Any, *, axis: int) -> Any:
     return xp.take_along_axis(x, indices, axis=axis)
@@ -75,6 +83,7 @@ def _take_along_axis(xp: Any, x: Any, indices: Any, *, axis: int) -> Any:
         sample((4,), Integers((4,), 3), axis=0, shape=(3,)),
         sample((2, 1), Values([[0], [-1]]), axis=1, shape=(2, 3)),
     ],
+    batch=_scatter_batch,
 )
 def _scatter_along_axis(xp: Any, values: Any, indices: Any, *, axis: int, shape: tuple[int, ...]) -> Any:
     """Add values to zeros of `shape` at positions along one axis: the transpose of `take_along_axis`."""

@@ -21,16 +21,16 @@ from everyo.core.registry import op
 from everyo.core.samples import Integers, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, IndexingError, describe
+from everyo.ops import index_batching
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import primitive
+from everyo.ops.index_batching import ARRAY, DISTINCT, Template
 
 __all__: list[str] = []  # reached as x[index] and x[index] = v; `everyo.ops.gathering` has the functions
 
-ARRAY, DISTINCT = "array", "distinct"  # DISTINCT: from a mask, it names no element twice
 _NoneType, _EllipsisType = type(None), type(Ellipsis)
 _PLAIN = frozenset({int, _NoneType, _EllipsisType})
 _BOUNDS = frozenset({int, _NoneType})
-Template = tuple[Any, ...]
 
 
 def _fill(index: Template, arrays: Sequence[Any]) -> Template:
@@ -68,6 +68,7 @@ def _getitem_samples() -> list[Any]:
     vjp=(lambda g, x_shape, arrays, index: Scattered(g, index, arrays, x_shape),),
     jvp=lambda tangents, arrays, index: op.getitem(tangents[0], *arrays, index=index),
     samples=_getitem_samples,
+    batch=index_batching.getitem,
 )
 def _getitem(xp: Any, x: Any, *arrays: Any, index: Template) -> Any:
     index = _fill(index, arrays) if arrays else index
@@ -104,6 +105,7 @@ def _assemble_jvp(
         sample((3, 2), (), Values([0, 0, 1]), indices=((ARRAY,), (1, 1)), shape=(2, 2)),
         sample((2,), Values([0, 1]), Values([2, 1]), indices=((DISTINCT, DISTINCT),), shape=(2, 3)),
     ],
+    batch=index_batching.assemble,
 )
 def _assemble(xp: Any, *parts: Any, indices: tuple[Template, ...], shape: tuple[int, ...]) -> Any:
     """Add each value at its index to zeros of `shape`: the transpose of reading.
@@ -141,6 +143,7 @@ def _index_update_jvp(tangents: Sequence[Any], out: Any, arrays: Sequence[Any], 
         sample((2, 3), (), Values([0, 1]), Values([2, 2]), index=(DISTINCT, DISTINCT)),
         sample((2, 0), (2, 0), index=(Ellipsis,)),
     ],
+    batch=index_batching.index_update,
 )
 def _index_update(xp: Any, x: Any, v: Any, *arrays: Any, index: Template) -> Any:
     """Return a copy of `x` with `v` at the index; where it names an element twice, the last one counts."""
@@ -152,6 +155,7 @@ def _index_update(xp: Any, x: Any, v: Any, *arrays: Any, index: Template) -> Any
     None,
     missing="its result is discrete",
     samples=lambda: [sample(Values([1, 0, 1]), index=(ARRAY,), shape=(3,))],
+    batch=index_batching.last_writes,
 )
 def _last_writes(xp: Any, *arrays: Any, index: Template, shape: tuple[int, ...]) -> Any:
     """Return, for each element of a value written at the index, whether no later one overwrites it."""

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from everyo.core.batching import along
 from everyo.core.dispatch import WEAK, apply
 from everyo.core.registry import op
 from everyo.core.samples import sample
@@ -39,6 +40,7 @@ def _concat_vjp(g: Any, arrays_shape: Sequence[Any], axis: int, needs: Sequence[
         sample((1, 2, 2), axis=0),
     ],
     broadcasts=True,
+    batch=along("axis"),
 )
 def _concat(xp: Any, *arrays: Any, axis: int) -> Any:
     return xp.concat(arrays, axis=axis)
@@ -58,6 +60,7 @@ def _stack_vjp(g: Any, axis: int, needs: Sequence[bool]) -> list[Any]:
         sample((2, 3), axis=2),
     ],
     broadcasts=True,
+    batch=along("axis"),
 )
 def _stack(xp: Any, *arrays: Any, axis: int) -> Any:
     return xp.stack(arrays, axis=axis)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from everyo.core.batching import along
 from everyo.core.dispatch import apply
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
@@ -47,7 +48,7 @@ def _logsumexp_samples() -> list[Sample]:
 
 
 # The rules do not take exp(x - out): beside a large x the result is rounded too coarsely.
-@primitive(_logsumexp_vjp, _logsumexp_jvp, samples=_logsumexp_samples)
+@primitive(_logsumexp_vjp, _logsumexp_jvp, samples=_logsumexp_samples, batch=along("axis"))
 def _logsumexp(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     below, top = _below_top(xp, x, axis)
     total = xp.sum(xp.exp(below), axis=axis, keepdims=True)
@@ -109,7 +110,7 @@ def _softmax_samples() -> list[Sample]:
 
 
 # The Jacobian diag(out) - out out' is symmetric, so one rule serves both directions.
-@primitive(_softmax_rule, _softmax_rule, samples=_softmax_samples)
+@primitive(_softmax_rule, _softmax_rule, samples=_softmax_samples, batch=along("axis"))
 def _softmax(xp: Any, x: Any, *, axis: AxisParam, of_nothing: float = math.nan) -> Any:
     weights = xp.exp(_below_top(xp, x, axis)[0])
     total = xp.sum(weights, axis=axis, keepdims=True)
@@ -120,7 +121,7 @@ def _softmax(xp: Any, x: Any, *, axis: AxisParam, of_nothing: float = math.nan) 
     return xp.where(nothing, xp.full_like(shares, of_nothing), shares)
 
 
-@primitive(_log_softmax_vjp, _log_softmax_jvp, samples=_softmax_samples)
+@primitive(_log_softmax_vjp, _log_softmax_jvp, samples=_softmax_samples, batch=along("axis"))
 def _log_softmax(xp: Any, x: Any, *, axis: AxisParam) -> Any:
     below = _below_top(xp, x, axis)[0]
     total = xp.sum(xp.exp(below), axis=axis, keepdims=True)

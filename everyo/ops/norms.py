@@ -6,6 +6,7 @@ import math
 import numbers
 from typing import Any
 
+from everyo.core.batching import along
 from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
@@ -62,7 +63,7 @@ def _norm_samples() -> list[Sample]:
     return [*base, zeros, *orders, *partly_zero]
 
 
-@primitive(_norm_vjp, _norm_jvp, samples=_norm_samples)
+@primitive(_norm_vjp, _norm_jvp, samples=_norm_samples, batch=along("axis"))
 def _vector_norm(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, ord: float) -> Any:
     sizes = xp.abs(x)
     if ord < 0:

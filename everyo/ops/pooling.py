@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from everyo.core.batching import trailing
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Distinct, Values, sample
@@ -49,8 +50,12 @@ def _max_pool_samples() -> list[Any]:
     ]
 
 
+def _max_pool_batch(max_pool: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    return trailing(len(params["window"].kernel))(max_pool, inputs, batched, size, params)
+
+
 # Not op.max of all windows: a running maximum needs no array of the windows and is about twice as fast.
-@primitive((_max_pool_vjp,), (_max_pool_jvp,), samples=_max_pool_samples)
+@primitive((_max_pool_vjp,), (_max_pool_jvp,), samples=_max_pool_samples, batch=_max_pool_batch)
 def _max_pool(xp: Any, x: Any, *, window: Window) -> Any:
     """Maximum of each window; `window` has no padding. Ties share the cotangent equally."""
     rank = len(window.kernel)

@@ -18,9 +18,12 @@ from everyo.core.device import backend_for
 from everyo.core.dispatch import wrap
 from everyo.core.dtypes import as_dtype, get_default_dtype
 from everyo.core.tensor import Tensor
+from everyo.core.traced import innermost
 from everyo.errors import ArgumentError, DTypeError
 from everyo.ops.axes import normalize_axis
+from everyo.ops.batched_draws import drawn
 from everyo.ops.creation import as_tensor, asarray, normalize_shape, number
+from everyo.ops.replay import watching
 
 __all__ = [
     "Generator", "bernoulli", "choice", "default_generator", "exponential", "integers", "manual_seed",
@@ -54,7 +57,7 @@ class Generator:
     def manual_seed(self, seed: int | None) -> Generator:
         """Start the stream anew at `seed`; return the generator."""
         try:
-            self._stream = self._backend.xp.generator(seed)
+            self._own = self._backend.xp.generator(seed)
         except (TypeError, ValueError) as error:
             raise ArgumentError(
                 "this is no seed",
@@ -63,6 +66,12 @@ class Generator:
                 found=repr(seed),
             ) from error
         return self
+
+    @property
+    def _stream(self) -> Any:
+        """Where numbers are drawn from: a recomputation draws those of the first time again."""
+        watch = watching()
+        return self._own if watch is None else watch.stream(self)
 
     def get_state(self) -> dict[str, Any]:
         """Return the position in the stream, for `set_state`.
@@ -76,12 +85,12 @@ class Generator:
         >>> g.set_state(state)
         >>> assert (g.normal(size=2) == first).all()
         """
-        return self._stream.get_state()
+        return self._own.get_state()  # type: ignore[no-any-return]
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go to a position that `get_state` returned."""
         try:
-            self._stream.set_state(state)
+            self._own.set_state(state)
         except (TypeError, ValueError, KeyError) as error:
             raise ArgumentError(
                 "this is no state of such a generator",
@@ -99,6 +108,9 @@ class Generator:
 
     def _tensor(self, drawn: Any) -> Tensor:
         return wrap(self._backend.asarray(drawn, None, self.device))
+
+    def _drawn(self, operation: str, shape: tuple[int, ...], draw: Any, at_once: bool = True) -> Tensor:
+        return drawn(self._backend.xp, operation, shape, draw, self._tensor, at_once)
 
     def _parameter(self, value: Any) -> Any:
         """Return a parameter as a plain number or a tensor."""
@@ -123,7 +135,7 @@ class Generator:
                 expected="float16, float32 or float64",
                 found=str(wanted),
             )
-        return self._tensor(getattr(self._stream, kind)(shape, wanted))
+        return self._drawn(kind, shape, lambda shape: getattr(self._stream, kind)(shape, wanted))
 
     def uniform(
         self,
@@ -268,7 +280,9 @@ class Generator:
         stop = high + bool(endpoint)
         _require(low < stop or not math.prod(shape), "integers", "low < high", f"{low} and {high}")
         try:
-            return self._tensor(self._stream.integers(low, stop, shape, wanted))
+            return self._drawn(
+                "integers", shape, lambda shape: self._stream.integers(low, stop, shape, wanted)
+            )
         except ValueError as error:
             raise ArgumentError(
                 "the bounds do not fit the dtype",
@@ -309,7 +323,9 @@ class Generator:
         [1. 1. 1.]
         """
         p = p.detach() if isinstance(p, Tensor) else asarray(p, device=self.device)
-        _require(bool(((p >= 0) & (p <= 1)).all()), "bernoulli", "probabilities from 0 to 1", p)
+        values = innermost(p)
+        inside = (values >= 0) & (values <= 1)
+        _require(bool(self._backend.xp.all(inside)), "bernoulli", "probabilities from 0 to 1", p)
         noise = self._noise("uniform", size, None, p)
         return (noise < p).astype(noise.dtype if dtype is None else dtype)
 
@@ -325,10 +341,13 @@ class Generator:
         [0, 1, 2, 3]
         """
         if isinstance(x, int):
-            return self._tensor(self._stream.permutation(normalize_shape(x, "permutation")[0]))
+            return self._shuffled(normalize_shape(x, "permutation")[0])
         x = as_tensor(x)
         axis = normalize_axis(axis, x.ndim, "permutation")
-        return x[(slice(None),) * axis + (self._tensor(self._stream.permutation(x.shape[axis])),)]
+        return x[(slice(None),) * axis + (self._shuffled(x.shape[axis]),)]
+
+    def _shuffled(self, n: int) -> Tensor:
+        return self._drawn("permutation", (n,), lambda shape: self._stream.permutation(n), at_once=False)
 
     def choice(self, a: Any, size: Size = None, *, replace: bool = True, p: Any = None) -> Tensor:
         """Return random elements of `a` along its first axis, or random numbers below an int.
@@ -355,7 +374,13 @@ class Generator:
         shape = () if size is None else normalize_shape(size, "choice")
         weights = None if p is None else as_tensor(p).detach().astype("float64")
         try:
-            drawn = self._stream.choice(n, shape, replace, None if weights is None else weights.data)
+            weights = None if weights is None else weights._host("choice")
+            places = self._drawn(
+                "choice",
+                shape,
+                lambda shape: self._stream.choice(n, shape, replace, weights),
+                at_once=replace,
+            )
         except ValueError as error:
             raise ArgumentError(
                 "the choice cannot be made",
@@ -363,7 +388,7 @@ class Generator:
                 expected="elements enough, and probabilities that sum to 1",
                 found=str(error),
             ) from error
-        return self._tensor(drawn) if isinstance(pool, int) else pool[self._tensor(drawn)]
+        return places if isinstance(pool, int) else pool[places]
 
 
 def _numbers(*values: Any) -> bool:

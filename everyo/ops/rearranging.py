@@ -7,6 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
+from everyo.core.batching import along, trailing
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import sample
@@ -26,6 +27,7 @@ Axis = int | Sequence[int] | None
 @linear(
     lambda g, axis: op.flip(g, axis=axis),
     samples=lambda: [sample((3,), axis=(0,)), sample((2, 3), axis=(0, 1)), sample((), axis=())],
+    batch=along("axis"),
 )
 def _flip(xp: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
     return xp.flip(x, axis=axis)
@@ -51,6 +53,14 @@ def _opposite(shift: Any) -> Any:
     return tuple(-s for s in shift) if isinstance(shift, tuple) else -shift
 
 
+def _roll_batch(roll: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    if params["axis"] is not None:
+        return along("axis")(roll, inputs, batched, size, params)
+    (x,) = inputs
+    flat = op.reshape(x, shape=(size, math.prod(x.shape[1:])))
+    return op.reshape(roll(flat, shift=params["shift"], axis=1), shape=tuple(x.shape))
+
+
 @linear(
     lambda g, shift, axis: op.roll(g, shift=_opposite(shift), axis=axis),
     samples=lambda: [
@@ -59,6 +69,7 @@ def _opposite(shift: Any) -> Any:
         sample((2, 3), shift=(1, -4), axis=(0, 1)),
         sample((0, 2), shift=1, axis=1),
     ],
+    batch=_roll_batch,
 )
 def _roll(xp: Any, x: Any, *, shift: Any, axis: Any) -> Any:
     return xp.roll(x, shift, axis=axis)
@@ -93,6 +104,7 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axis = None) -> Tensor:
 @linear(
     lambda g, k: op.tril(g, k=k),
     samples=lambda: [sample((3, 3), k=0), sample((2, 4, 3), k=-1), sample((2, 3), k=1), sample((0, 2), k=0)],
+    batch=trailing(2),
 )
 def _tril(xp: Any, x: Any, *, k: int) -> Any:
     return xp.tril(x, k=k)
@@ -101,6 +113,7 @@ def _tril(xp: Any, x: Any, *, k: int) -> Any:
 @linear(
     lambda g, k: op.triu(g, k=k),
     samples=lambda: [sample((3, 3), k=0), sample((2, 4, 3), k=-1), sample((2, 3), k=1), sample((0, 2), k=0)],
+    batch=trailing(2),
 )
 def _triu(xp: Any, x: Any, *, k: int) -> Any:
     return xp.triu(x, k=k)
@@ -220,6 +233,10 @@ def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     return diagonal(x, offset, axis1, axis2).sum(axis=-1)
 
 
+def _pad_batch(pad: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    return pad(*inputs, pad_width=((0, 0), *params["pad_width"]), value=params["value"])
+
+
 def _inside(g: Any, x_shape: tuple[int, ...], pad_width: Sequence[tuple[int, int]]) -> Any:
     """Return the part of a padded cotangent that the padding surrounds."""
     index = tuple(slice(low, low + n) for n, (low, _) in zip(x_shape, pad_width))
@@ -235,6 +252,7 @@ def _inside(g: Any, x_shape: tuple[int, ...], pad_width: Sequence[tuple[int, int
         sample((0,), pad_width=((1, 1),), value=0),
         sample((), pad_width=(), value=0),
     ],
+    batch=_pad_batch,
 )
 def _pad(xp: Any, x: Any, *, pad_width: tuple[tuple[int, int], ...], value: Any) -> Any:
     return xp.pad(x, pad_width, constant_values=value) if pad_width else x

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from everyo.core.batching import along
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import as_dtype, float16, float32, float64
 from everyo.core.primitive import Primitive
@@ -101,7 +102,7 @@ def _sum_samples() -> list[Sample]:
     return reduction_samples(*empty)
 
 
-@linear(spread, samples=_sum_samples)
+@linear(spread, samples=_sum_samples, batch=along("axis"))
 def _sum(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     return xp.sum(x, axis=axis, keepdims=keepdims)
 
@@ -140,7 +141,7 @@ def _mean_vjp(g: Any, x_shape: tuple[int, ...], axis: AxisParam, keepdims: bool)
     return spread(g / (count(x_shape, axis) or math.nan), x_shape, axis, keepdims)
 
 
-@linear(_mean_vjp, samples=reduction_samples)
+@linear(_mean_vjp, samples=reduction_samples, batch=along("axis"))
 def _mean(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     half = x.dtype == float16  # its sums would overflow
     wide = float32 if half else float64 if x.dtype.kind in "biu" else None
@@ -202,7 +203,7 @@ def _prod_samples() -> list[Sample]:
     ]  # fmt: skip
 
 
-@primitive(_prod_vjp, _prod_jvp, samples=_prod_samples)
+@primitive(_prod_vjp, _prod_jvp, samples=_prod_samples, batch=along("axis"))
 def _prod(xp: Any, x: Any, *, axis: int) -> Any:
     return zero_absorbs(xp, lambda factors: xp.prod(factors, axis=axis), x)
 
@@ -287,13 +288,13 @@ def _extreme_samples() -> list[Sample]:
     return reduction_samples(sample(ties, axis=(1,), keepdims=False), sample(ties, axis=None, keepdims=False))
 
 
-@primitive(_extreme_vjp, _extreme_jvp, samples=_extreme_samples)
+@primitive(_extreme_vjp, _extreme_jvp, samples=_extreme_samples, batch=along("axis"))
 def _max(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     require_elements(x, axis, "max")
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
-@primitive(_extreme_vjp, _extreme_jvp, samples=_extreme_samples)
+@primitive(_extreme_vjp, _extreme_jvp, samples=_extreme_samples, batch=along("axis"))
 def _min(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     require_elements(x, axis, "min")
     return xp.min(x, axis=axis, keepdims=keepdims)
@@ -356,7 +357,14 @@ def _truth_samples() -> list[Sample]:
     return [sample((), axis=None, keepdims=False), sample((2, 0, 3), axis=(0, 2), keepdims=True)]
 
 
-_truth = primitive(None, None, family="discrete", missing="its result is discrete", samples=_truth_samples)
+_truth = primitive(
+    None,
+    None,
+    family="discrete",
+    missing="its result is discrete",
+    samples=_truth_samples,
+    batch=along("axis"),
+)
 
 
 @_truth

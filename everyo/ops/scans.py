@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from everyo.core.batching import along
 from everyo.core.dispatch import apply
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
@@ -39,7 +40,7 @@ def _cumsum_vjp(g: Any, axis: int, reverse: bool) -> Any:
     return op.cumsum(g, axis=axis, reverse=not reverse)
 
 
-@linear(_cumsum_vjp, samples=_samples)
+@linear(_cumsum_vjp, samples=_samples, batch=along("axis"))
 def _cumsum(xp: Any, x: Any, *, axis: int, reverse: bool = False) -> Any:
     if not reverse:
         return xp.cumsum(x, axis=axis)
@@ -50,7 +51,7 @@ def _delay_vjp(g: Any, axis: int, reverse: bool) -> Any:
     return op.delay(g, axis=axis, reverse=not reverse)
 
 
-@linear(_delay_vjp, samples=_samples)
+@linear(_delay_vjp, samples=_samples, batch=along("axis"))
 def _delay(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
     """Move the elements on by one place in the order of the scan; a 0 enters, the last one leaves."""
     x = _along_front(xp, x, axis, reverse)
@@ -96,7 +97,9 @@ def _recurrence_samples() -> list[Sample]:
     return [sample(s.inputs[0], s.inputs[0], **s.params) for s in _samples()]
 
 
-@primitive(_recurrence_vjp, (_recurrence_jvp_a, _recurrence_jvp_b), samples=_recurrence_samples)
+@primitive(
+    _recurrence_vjp, (_recurrence_jvp_a, _recurrence_jvp_b), samples=_recurrence_samples, batch=along("axis")
+)
 def _linear_recurrence(xp: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     """Solve ``r[i] = a[i] * r[i - 1] + b[i]`` from ``r[-1] = 0``, in log2(n) steps on whole arrays."""
     a, b = (_along_front(xp, x, axis, reverse) for x in (a, b))
@@ -133,7 +136,7 @@ def _cumprod_samples() -> list[Sample]:
     ]
 
 
-@primitive(_cumprod_vjp, _cumprod_jvp, samples=_cumprod_samples)
+@primitive(_cumprod_vjp, _cumprod_jvp, samples=_cumprod_samples, batch=along("axis"))
 def _cumprod(xp: Any, x: Any, *, axis: int, reverse: bool = False, exclusive: bool = False) -> Any:
     """Running product; `exclusive` leaves each element itself out."""
     if not (reverse or exclusive):

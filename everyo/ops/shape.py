@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from everyo.core.batching import padded, trailing
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import sample
@@ -30,6 +31,13 @@ def _sum_to_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[tuple
     return tuple(range(extra)) + expanded, not expanded
 
 
+def _sum_to_batch(sum_to: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    shape, (x,) = params["shape"], inputs
+    missing = len(x.shape) - 1 - len(shape)
+    out = sum_to(x, shape=(size, *(1,) * missing, *shape), dtype=params["dtype"])
+    return op.reshape(out, shape=(size, *shape)) if missing else out
+
+
 @linear(
     lambda g, x_shape, x_dtype: op.astype(op.broadcast_to(g, shape=x_shape), dtype=x_dtype),
     samples=lambda: [
@@ -37,6 +45,7 @@ def _sum_to_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[tuple
         sample((2, 3), shape=(2, 1), dtype="float64"),
         sample((0, 2), shape=(2,), dtype="float64"),
     ],
+    batch=_sum_to_batch,
 )
 def _sum_to(xp: Any, x: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     """Sum broadcast axes away: the transpose of broadcasting (also called unbroadcast)."""
@@ -50,9 +59,19 @@ def _sum_to(xp: Any, x: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return x
 
 
+def _broadcast_to_batch(broadcast_to: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    shape = params["shape"]
+    return broadcast_to(padded(inputs[0], len(shape)), shape=(size, *shape))
+
+
+def _reshape_batch(reshape: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    return reshape(*inputs, shape=(size, *params["shape"]))
+
+
 @linear(
     lambda g, x_shape: op.sum_to(g, shape=x_shape, dtype=g.dtype),
     samples=lambda: [sample((3,), shape=(2, 3)), sample((2, 1), shape=(2, 3)), sample((), shape=(0, 2))],
+    batch=_broadcast_to_batch,
 )
 def _broadcast_to(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
     return xp.broadcast_to(x, shape)
@@ -61,9 +80,14 @@ def _broadcast_to(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
 @linear(
     lambda g, x_shape: op.reshape(g, shape=x_shape),
     samples=lambda: [sample((2, 3), shape=(3, 2)), sample((0, 2), shape=(0,)), sample((1,), shape=())],
+    batch=_reshape_batch,
 )
 def _reshape(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
     return xp.reshape(x, shape)
+
+
+def _transpose_batch(transpose: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    return transpose(*inputs, axes=(0, *(a + 1 for a in params["axes"])))
 
 
 def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
@@ -79,6 +103,7 @@ def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
         sample((), axes=()),
         sample((0, 1, 2), axes=(2, 0, 1)),
     ],
+    batch=_transpose_batch,
 )
 def _transpose(xp: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
     return xp.permute_dims(x, axes)
@@ -88,6 +113,7 @@ def _transpose(xp: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
 @linear(
     lambda g: op.matrix_transpose(g),
     samples=lambda: [sample((2, 3)), sample((4, 2, 3)), sample((0, 2))],
+    batch=trailing(2),
 )
 def matrix_transpose(xp: Any, x: Any) -> Any:
     """Swap the last two axes.

@@ -6,6 +6,7 @@ import math
 import operator
 from typing import Any, NamedTuple
 
+from everyo.core.batching import along
 from everyo.core.dispatch import apply
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
@@ -31,7 +32,7 @@ def _argsort_samples() -> list[Sample]:
     return [sample(*s.inputs, **s.params, stable=True) for s in _sort_samples()]
 
 
-@primitive(None, None, samples=_argsort_samples, **_DISCRETE)
+@primitive(None, None, samples=_argsort_samples, batch=along("axis"), **_DISCRETE)
 def _argsort(xp: Any, x: Any, *, axis: int, descending: bool = False, stable: bool = True) -> Any:
     if not descending:
         return xp.argsort(x, axis=axis, stable=stable)
@@ -48,7 +49,7 @@ def _sort_jvp(t: Any, x: Any, axis: int, descending: bool) -> Any:
     return op.take_along_axis(t, op.argsort(x, axis=axis, descending=descending), axis=axis)
 
 
-@primitive(_sort_vjp, _sort_jvp, samples=_sort_samples)
+@primitive(_sort_vjp, _sort_jvp, samples=_sort_samples, batch=along("axis"))
 def _sort(xp: Any, x: Any, *, axis: int, descending: bool) -> Any:
     ascending = xp.sort(x, axis=axis)
     return xp.flip(ascending, axis=axis) if descending else ascending
@@ -127,7 +128,7 @@ def _top_samples() -> list[Sample]:
     ]
 
 
-@primitive(None, None, samples=_top_samples, **_DISCRETE)
+@primitive(None, None, samples=_top_samples, batch=along("axis"), **_DISCRETE)
 def _top_indices(xp: Any, x: Any, *, axis: int, k: int, largest: bool) -> Any:
     order = op.argsort(x, axis=axis, descending=largest)
     return order[(slice(None),) * axis + (slice(k),)]
@@ -194,13 +195,22 @@ def _arg_samples() -> list[Sample]:
     return [sample(Distinct(s), axis=axis, keepdims=keep) for s, axis in cases for keep in (False, True)]
 
 
-@primitive(None, None, samples=_arg_samples, **_DISCRETE)
+def _search_batch(search: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    if params["axis"] is not None:
+        return along("axis")(search, inputs, batched, size, params)
+    (x,) = inputs
+    rank = len(x.shape) - 1
+    found = search(op.reshape(x, shape=(size, math.prod(x.shape[1:]))), axis=1, keepdims=params["keepdims"])
+    return op.reshape(found, shape=(size, *(1,) * rank)) if params["keepdims"] else found
+
+
+@primitive(None, None, samples=_arg_samples, batch=_search_batch, **_DISCRETE)
 def _argmax(xp: Any, x: Any, *, axis: int | None, keepdims: bool) -> Any:
     require_elements(x, None if axis is None else (axis,), "argmax")
     return xp.argmax(x, axis=axis, keepdims=keepdims)
 
 
-@primitive(None, None, samples=_arg_samples, **_DISCRETE)
+@primitive(None, None, samples=_arg_samples, batch=_search_batch, **_DISCRETE)
 def _argmin(xp: Any, x: Any, *, axis: int | None, keepdims: bool) -> Any:
     require_elements(x, None if axis is None else (axis,), "argmin")
     return xp.argmin(x, axis=axis, keepdims=keepdims)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from everyo.core.batching import along
 from everyo.core.dtypes import float16, float32
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
@@ -60,7 +61,7 @@ def _var_samples() -> list[Sample]:
     ]
 
 
-@primitive(_var_vjp, _var_jvp, samples=_var_samples)
+@primitive(_var_vjp, _var_jvp, samples=_var_samples, batch=along("axis"))
 def _var(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, correction: float) -> Any:
     d = centred(x, axis)
     squares = xp.real(d * xp.conj(d)) if d.dtype.kind == "c" else d * d
@@ -82,7 +83,7 @@ def _std_jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, correcti
     return op.sum(change, axis=axis, keepdims=keepdims)
 
 
-@primitive(_std_vjp, _std_jvp, samples=_var_samples)
+@primitive(_std_vjp, _std_jvp, samples=_var_samples, batch=along("axis"))
 def _std(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, correction: float) -> Any:
     norm = op.vector_norm(centred(x, axis), axis=axis, keepdims=keepdims, ord=2)
     return norm / math.sqrt(_freedom(x.shape, axis, correction))

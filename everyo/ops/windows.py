@@ -7,6 +7,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from everyo.core.batching import front
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
@@ -49,9 +50,19 @@ def _samples() -> list[tuple[tuple[int, ...], Window]]:
     ]
 
 
+def _sliding_windows_batch(windows: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    return front(windows(*inputs, **params), 1)
+
+
+def _overlap_add_batch(overlap_add: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    (parts,) = inputs
+    return overlap_add(front(parts, 1), **params)
+
+
 @linear(
     lambda g, x_shape, window: op.overlap_add(g, sizes=x_shape[-len(window.kernel) :], window=window),
     samples=lambda: [sample(shape, window=window) for shape, window in _samples()],
+    batch=_sliding_windows_batch,
 )
 def _sliding_windows(xp: Any, x: Any, *, window: Window) -> Any:
     """All windows of `x` padded with zeros, in shape ``(prod(kernel), *lead, *positions)``."""
@@ -67,6 +78,7 @@ def _sliding_windows(xp: Any, x: Any, *, window: Window) -> Any:
         sample((math.prod(w.kernel), *shape[:2], *w.positions(shape[2:])), sizes=shape[2:], window=w)
         for shape, w in _samples()
     ],
+    batch=_overlap_add_batch,
 )
 def _overlap_add(xp: Any, x: Any, *, sizes: tuple[int, ...], window: Window) -> Any:
     """Windows added up where they came from, on spatial axes of `sizes`."""

@@ -10,7 +10,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.transforms.levels import as_tensor
 from everyo.transforms.reverse import tape
-from everyo.transforms.trees import differentiable, flatten, matching, unflatten
+from everyo.transforms.trees import differentiable, flatten, matching, split_aux, unflatten
 
 Function = Callable[..., Any]
 
@@ -80,20 +80,6 @@ class Arguments:
             else:
                 args[key] = tree
         return function(*args, **kwargs)
-
-
-def split_aux(result: Any, has_aux: bool, operation: str) -> tuple[Any, Any]:
-    """Return result and auxiliary output of a function."""
-    if not has_aux:
-        return result, None
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise ArgumentError(
-            "with has_aux=True the function must return a pair",
-            operation=operation,
-            expected="(output, auxiliary data)",
-            found=type(result).__name__,
-        )
-    return result
 
 
 def value_and_grad(

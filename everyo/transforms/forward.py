@@ -11,8 +11,9 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced
 from everyo.core.walk import repair
-from everyo.errors import DTypeError, ShapeError, describe
+from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
 from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.transforms.trees import differentiable, flatten, matching, split_aux, unflatten
 
 
 class Dual(Traced):
@@ -25,6 +26,18 @@ class Dual(Traced):
 
     @property
     def below(self) -> Any:
+        return self.primal
+
+    def concrete(self, operation: str) -> Any:
+        if operation == "numpy":
+            raise GraphStateError(
+                "the tensor has a tangent, and a NumPy array would lose it",
+                operation=operation,
+                inputs=describe(self),
+                expected="a tensor that is not differentiated",
+                found="a value inside jvp",
+                remedy="detach it first: x.detach().numpy()",
+            )
         return self.primal
 
 
@@ -131,22 +144,26 @@ def _residuals(
     return found
 
 
-def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def jvp(
+    function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
+) -> Any:
     """Return the value of a function and its directional derivative.
 
     Parameters
     ----------
     function : callable
-        Takes tensors, returns a tensor.
-    primals : sequence of tensors
-        Where it is evaluated.
-    tangents : sequence of tensors
-        The direction: one tangent for each primal, of its shape and dtype.
+        Takes and returns pytrees of tensors.
+    primals : sequence of pytrees of tensors
+        Where it is evaluated: one for each argument.
+    tangents : sequence of pytrees of tensors
+        The direction: for each primal one of its structure, shapes and dtypes.
+    has_aux : bool, default False
+        The function returns ``(value, aux)``; `aux` is then returned as a third item.
 
     Returns
     -------
-    value, tangent : Tensor
-        ``function(*primals)`` and ``J @ tangents``, of the value's shape.
+    value, tangent : pytrees of tensors
+        ``function(*primals)`` and ``J @ tangents``.
 
     Raises
     ------
@@ -160,33 +177,42 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     >>> print(value, tangent)
     [9.] [6.]
     """
-    points = [as_tensor(p) for p in primals]
-    directions = [as_tensor(t) for t in tangents]
-    if len(points) != len(directions):
-        raise ShapeError(
-            "there must be one tangent for each primal",
-            operation="jvp",
-            expected=f"{len(points)} tangents",
-            found=f"{len(directions)}",
-        )
+    leaves, structure = flatten(tuple(primals))
+    points = differentiable(leaves, "jvp")
+    directions = [as_tensor(t) for t in matching(tuple(tangents), structure, "jvp")]
     for p, t in zip(points, directions, strict=True):
-        if tuple(p.shape) != tuple(t.shape):
-            raise ShapeError(
-                "a tangent has another shape than its primal",
-                operation="jvp",
-                inputs=describe(p, t),
-                expected=f"shape {tuple(p.shape)}",
-                found=f"shape {tuple(t.shape)}",
-            )
-        if p.dtype != t.dtype or p.dtype.kind not in "fc":
-            raise DTypeError(
-                "primal and tangent must have one floating dtype",
-                operation="jvp",
-                inputs=describe(p, t),
-                expected="the same float or complex dtype",
-                found=f"{p.dtype} and {t.dtype}",
-                remedy="convert them with astype",
-            )
+        _require_fit(p, t)
+    if not points:
+        raise ArgumentError("there is nothing to differentiate", operation="jvp", expected="at least one tensor")
     with JVPInterpreter(points[0].backend) as interpreter:
         duals = [interpreter.pair(lower(p), lower(t)) for p, t in zip(points, directions, strict=True)]
-        return interpreter.unpair(interpreter.released(function(*duals)))
+        result = function(*unflatten(structure, duals))
+        result, aux = split_aux(result, has_aux, "jvp")
+        outputs, output_structure = flatten(result)
+        pairs = [interpreter.unpair(interpreter.released(o)) for o in outputs]
+        kept, aux_structure = flatten(aux)
+        kept = [interpreter.unpair(x)[0] if isinstance(x, Tensor) else x for x in kept]
+    value = unflatten(output_structure, [v for v, _ in pairs])
+    tangent = unflatten(output_structure, [t for _, t in pairs])
+    return (value, tangent, unflatten(aux_structure, kept)) if has_aux else (value, tangent)
+
+
+def _require_fit(primal: Tensor, tangent: Tensor) -> None:
+    """Raise unless a tangent has the shape and dtype of its primal."""
+    if tuple(primal.shape) != tuple(tangent.shape):
+        raise ShapeError(
+            "a tangent has another shape than its primal",
+            operation="jvp",
+            inputs=describe(primal, tangent),
+            expected=f"shape {tuple(primal.shape)}",
+            found=f"shape {tuple(tangent.shape)}",
+        )
+    if primal.dtype != tangent.dtype:
+        raise DTypeError(
+            "primal and tangent must have one floating dtype",
+            operation="jvp",
+            inputs=describe(primal, tangent),
+            expected=str(primal.dtype),
+            found=str(tangent.dtype),
+            remedy="convert one with astype",
+        )

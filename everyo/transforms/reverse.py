@@ -39,6 +39,17 @@ class LevelTape(Interpreter):
 
     name = "grad"
 
+    def __enter__(self) -> Any:
+        self._recording = recording(True)
+        self._recording.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        try:
+            super().__exit__(*exc)
+        finally:
+            self._recording.__exit__(*exc)
+
     def variable(self, x: Tensor) -> Tensor:
         """Return a leaf of this level that stands for `x`."""
         leaf = wrap(Taped(self, lower(x)))
@@ -120,7 +131,8 @@ class EagerTape:
         tracked = self._outer and (any(map(self._reaches_outside, outputs)) or _any_tracked(seeds))
         walk = Walk(set(nodes), True, tracked)
         for output, seed, i in pairs:
-            walk.seed(output._require_node("grad"), enter(output, seed, i, tracked))
+            cotangent = enter(output, seed, i, True)  # of any level: the pullback may run under vmap
+            walk.seed(output._require_node("grad"), cotangent if tracked else lower(cotangent))
         arrived = walk.run(variables[0].backend) if pairs and variables else {}
         return [_gradient(arrived.get(node), v) for node, v in zip(nodes, variables, strict=True)]
 

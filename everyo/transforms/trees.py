@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.tensor import Tensor
-from everyo.errors import DTypeError, ShapeError, describe
+from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.ops.creation import as_tensor
 
 NAMESPACE = "everyo"
@@ -95,6 +95,38 @@ def matching(tree: Any, structure: Any, operation: str) -> list[Any]:
     return leaves
 
 
+def broadcast_prefix(prefix: Any, tree: Any, operation: str, name: str) -> list[int | None]:
+    """Return for each leaf of a tree the axis, or None, that stands for it in a tree of axes.
+
+    An axis stands for all that lies below its place in the tree. The containers in a tree must have been
+    met by `flatten` before.
+
+    Raises
+    ------
+    ArgumentError
+        If the containers do not match, or something else than an axis is found.
+    """
+    try:
+        axes = _optree().broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=NAMESPACE)
+    except ValueError as error:
+        raise ArgumentError(
+            f"the axes in {name} do not fit what they are for",
+            operation=operation,
+            expected="one axis, or the containers of the other tree with axes in them",
+            found=str(error),
+        ) from None
+    leaves = _optree().tree_leaves(tree, none_is_leaf=True, namespace=NAMESPACE)
+    for axis in axes:
+        if axis is not None and type(axis) is not int:
+            raise ArgumentError(
+                f"{name} holds something else than axes",
+                operation=operation,
+                expected="integers and None",
+                found=repr(axis),
+            )
+    return [axis for axis, leaf in zip(axes, leaves, strict=True) if leaf is not None]
+
+
 def differentiable(leaves: Sequence[Any], operation: str) -> list[Tensor]:
     """Return leaves as tensors that may be differentiated.
 
@@ -117,3 +149,17 @@ def differentiable(leaves: Sequence[Any], operation: str) -> list[Tensor]:
             )
         tensors.append(tensor)
     return tensors
+
+
+def split_aux(result: Any, has_aux: bool, operation: str) -> tuple[Any, Any]:
+    """Return result and auxiliary output of a function."""
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ArgumentError(
+            "with has_aux=True the function must return a pair",
+            operation=operation,
+            expected="(output, auxiliary data)",
+            found=type(result).__name__,
+        )
+    return result

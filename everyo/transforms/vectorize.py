@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from everyo.core.dispatch import wrap
+from everyo.core.batching import as_single, front
+from everyo.core.dispatch import EXPLAINED, apply, wrap
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Interpreter, Traced
-from everyo.errors import ArgumentError, ShapeError, UnsupportedOperationError, describe
+from everyo.core.traced import Interpreter, Traced, batches
+from everyo.errors import (
+    ArgumentError,
+    DTypeError,
+    EveryOError,
+    ShapeError,
+    UnsupportedOperationError,
+    describe,
+)
 from everyo.ops.axes import normalize_axis
 from everyo.transforms.levels import as_tensor, lower, raised
-from everyo.transforms.trees import flatten, unflatten
+from everyo.transforms.trees import broadcast_prefix, flatten, unflatten
+
+RANDOMNESS = ("error", "different", "same")
 
 
 class Batched(Traced):
@@ -51,9 +62,18 @@ class BatchInterpreter(Interpreter):
 
     name = "vmap"
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, randomness: str = "error") -> None:
         super().__init__()
-        self.size = size
+        self.size, self.randomness = size, randomness
+
+    def __enter__(self) -> BatchInterpreter:
+        self._outside = batches.set((*batches.get(), self))
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        batches.reset(self._outside)
+        super().__exit__(*exc)
 
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply the batching rule to the values below."""
@@ -67,12 +87,32 @@ class BatchInterpreter(Interpreter):
                 found=primitive.missing or "no rule",
                 remedy="loop over the batch in Python and stack the results",
             )
-        out = primitive.batch(primitive, values, batched, self.size, params)
+        try:
+            out = primitive.batch(primitive, values, batched, self.size, params)
+        except UnsupportedOperationError:
+            raise
+        except (EveryOError, *EXPLAINED) as error:
+            _explain_as_single(primitive, values, batched, self.size, params)
+            raise error
         return tuple(map(self.batch, out)) if isinstance(out, tuple) else self.batch(out)
 
     def batch(self, value: Any) -> Tensor:
         """Return a value whose first axis is the batch as a tensor of this level."""
         return wrap(Batched(self, value))
+
+
+def _explain_as_single(
+    primitive: Primitive, values: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
+) -> None:
+    """Raise the error of one example alone, if it has one: it shows the shapes that the user knows."""
+    try:
+        as_single(functools.partial(_applied, primitive), values, batched, size, params)
+    except EveryOError as error:
+        raise error from None
+
+
+def _applied(primitive: Primitive, *inputs: Any, **params: Any) -> Any:
+    return apply(primitive, inputs, {**primitive.defaults, **params})
 
 
 def vmap(
@@ -82,8 +122,11 @@ def vmap(
     *,
     axis_size: int | None = None,
     chunk_size: int | None = None,
+    randomness: str = "error",
 ) -> Callable[..., Any]:
     """Return a function that applies `function` to each element along an axis of its arguments.
+
+    There is no loop: each operation is done once, for the whole batch.
 
     Parameters
     ----------
@@ -91,14 +134,18 @@ def vmap(
         Takes and returns pytrees of tensors.
     in_axes : int, None or a tuple of such or of trees, default 0
         The axis of each argument that is mapped over; None passes the argument whole. A tuple has one
-        entry for each positional argument, and an entry may be a tree for the argument's leaves. Keyword
-        arguments are mapped along axis 0.
-    out_axes : int or a tree of ints, default 0
-        Where the results get the batch axis.
+        entry for each positional argument, and an entry may be a tree, whose axes hold for all that lies
+        below them in the argument. Keyword arguments are mapped along axis 0.
+    out_axes : int, None or a tree of such, default 0
+        Where the results get the batch axis. None returns a result without one, which must not depend
+        on the batch.
     axis_size : int, optional
         The size of the batch, needed only where no argument is mapped.
     chunk_size : int, optional
         Map this many elements at a time: less memory, the same result.
+    randomness : {"error", "different", "same"}, default "error"
+        What random functions, such as dropout, do inside `function`: refuse, draw for each element anew,
+        or draw once for all elements (of a chunk).
 
     Returns
     -------
@@ -108,9 +155,14 @@ def vmap(
     Raises
     ------
     ShapeError
-        If the mapped axes differ in length or do not exist.
+        If the mapped axes differ in length, or an argument without axes is mapped.
+    IndexingError
+        If a mapped axis does not exist.
+    ArgumentError
+        If the trees of axes do not fit, or another parameter is out of its range.
     UnsupportedOperationError
-        If `function` needs the value of a single example, as in ``if x > 0``.
+        If `function` needs the value of a single element, as in ``if x > 0``, or a shape that depends
+        on it, as in ``x[x > 0]``.
 
     Examples
     --------
@@ -118,88 +170,104 @@ def vmap(
     >>> dots = eo.vmap(lambda a, b: (a * b).sum(), in_axes=(0, None))
     >>> print(dots(eo.tensor([[1.0, 2.0], [3.0, 4.0]]), eo.tensor([1.0, 10.0])))
     [21. 43.]
+    >>> slopes = eo.vmap(eo.grad(lambda x: x**3))
+    >>> print(slopes(eo.tensor([1.0, 2.0])))
+    [ 3. 12.]
     """
+    chunk = _number("chunk_size", chunk_size, 1)
+    given_size = _number("axis_size", axis_size, 0)
+    if randomness not in RANDOMNESS:
+        raise ArgumentError(
+            "no such randomness", operation="vmap", expected=", ".join(RANDOMNESS), found=repr(randomness)
+        )
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten((args, kwargs))
-        axes = _leaf_axes(args, kwargs, in_axes)
-        tensors = [leaf if axis is None else as_tensor(leaf) for leaf, axis in zip(leaves, axes, strict=True)]
-        axes = [
-            None if a is None else normalize_axis(a, x.ndim, "vmap")
-            for x, a in zip(tensors, axes, strict=True)
-        ]
-        size = _common_size(tensors, axes, axis_size)
-        fronts = [x if a is None else _to_front(x, a) for x, a in zip(tensors, axes, strict=True)]
+        axes = _argument_axes(args, kwargs, in_axes)
+        tensors = [leaf if a is None else _mapped(leaf) for leaf, a in zip(leaves, axes, strict=True)]
+        axes = [None if a is None else _mapped_axis(x, a) for x, a in zip(tensors, axes, strict=True)]
+        size = _common_size(tensors, axes, given_size)
+        fronts = [x if a is None else front(x, a) for x, a in zip(tensors, axes, strict=True)]
 
-        def run(start: int, stop: int) -> tuple[list[Any], Any]:
-            with BatchInterpreter(stop - start) as interpreter:
+        def run(start: int, stop: int) -> tuple[list[Any], list[Any], Any]:
+            with BatchInterpreter(stop - start, randomness) as interpreter:
                 whole = (start, stop) == (0, size)
                 inner = [
                     x if a is None else interpreter.batch(lower(x if whole else x[start:stop]))
                     for x, a in zip(fronts, axes, strict=True)
                 ]
                 inner_args, inner_kwargs = unflatten(structure, inner)
-                results, result_structure = flatten(function(*inner_args, **inner_kwargs))
-                return [_front_of(interpreter, r) for r in results], result_structure
+                tree = function(*inner_args, **inner_kwargs)
+                results, result_structure = flatten(tree)
+                outs = broadcast_prefix(out_axes, tree, "vmap", "out_axes")
+                pairs = zip(results, outs, strict=True)
+                return [_result(interpreter, r, a) for r, a in pairs], outs, result_structure
 
-        if chunk_size is None or chunk_size >= size:
-            results, result_structure = run(0, size)
-        else:
-            if chunk_size < 1:
-                raise ArgumentError(
-                    "chunk_size must be positive", operation="vmap", expected=">= 1", found=str(chunk_size)
-                )
-            parts = [run(i, min(i + chunk_size, size)) for i in range(0, size, chunk_size)]
-            result_structure = parts[0][1]
-            results = [op.concat(*column, axis=0) for column in zip(*(p[0] for p in parts), strict=True)]
-        outs = _spread_axes(out_axes, result_structure, len(results))
-        placed = [_from_front(r, a) for r, a in zip(results, outs, strict=True)]
+        step = max(size, 1) if chunk is None else chunk
+        parts = [run(i, min(i + step, size)) for i in range(0, max(size, 1), step)]
+        _, outs, result_structure = parts[0]
+        columns = zip(*(results for results, _, _ in parts), strict=True)
+        placed = [_placed(column, a) for column, a in zip(columns, outs, strict=True)]
         return unflatten(result_structure, placed)
 
     return transformed
 
 
-def _leaf_axes(args: Sequence[Any], kwargs: dict[str, Any], in_axes: Any) -> list[int | None]:
+def _number(name: str, value: Any, low: int) -> int | None:
+    """Return a parameter that counts something."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < low:
+        raise ArgumentError(
+            f"{name} is out of range",
+            operation="vmap",
+            expected=f"an integer of at least {low}, or None",
+            found=repr(value),
+        )
+    return operator.index(value)
+
+
+def _argument_axes(args: Sequence[Any], kwargs: dict[str, Any], in_axes: Any) -> list[int | None]:
     """Return the mapped axis, or None, for each leaf of the arguments."""
-    if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
-    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+    entries = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    if isinstance(entries, tuple) and len(entries) != len(args):
         raise ArgumentError(
             "in_axes has another length than the positional arguments",
             operation="vmap",
-            expected=f"{len(args)} entries",
-            found=f"{len(in_axes)}",
+            expected=f"{len(args)} {'entry' if len(args) == 1 else 'entries'}",
+            found=f"{len(entries)}",
+            remedy="give one for each positional argument; keyword arguments are mapped along axis 0",
         )
-    entries = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
-    found: list[int | None] = []
-    for arg, entry in zip(args, entries, strict=True):
-        leaves, structure = flatten(arg)
-        found += _spread_axes(entry, structure, len(leaves))
-    return found + [0] * len(flatten(kwargs)[0])
+    if isinstance(entries, dict):
+        entries = (entries,)  # refused below unless there is one argument
+    return broadcast_prefix((entries, 0), (args, kwargs), "vmap", "in_axes")
 
 
-def _spread_axes(entry: Any, structure: Any, count: int) -> list[Any]:
-    """Return an axis for each leaf: one for all of them, or a tree of them."""
-    if entry is None or isinstance(entry, int):
-        return [entry] * count
-    axes = _axes_of(entry)
-    if len(axes) != count:
-        raise ArgumentError(
-            "a tree of axes does not fit its argument",
+def _mapped(leaf: Any) -> Tensor:
+    try:
+        return as_tensor(leaf)
+    except DTypeError:
+        raise DTypeError(
+            "an argument that is mapped over is no tensor",
             operation="vmap",
-            expected=f"one axis for each of {count} leaves",
-            found=f"{len(axes)}",
+            expected="tensors, or None in in_axes for what is passed whole",
+            found=type(leaf).__name__,
+            remedy="pass it whole: None in its place in in_axes, or functools.partial for a keyword argument",
+        ) from None
+
+
+def _mapped_axis(x: Tensor, axis: int) -> int:
+    if not x.ndim:
+        raise ShapeError(
+            "an argument without axes is mapped",
+            operation="vmap",
+            inputs=describe(x),
+            expected=f"an axis {axis}",
+            found="shape ()",
+            remedy="pass it whole: None in its place in in_axes, or functools.partial for a keyword argument",
         )
-    return axes
-
-
-def _axes_of(entry: Any) -> list[Any]:
-    """Return the axes in a tree in which None is a leaf."""
-    if entry is None or isinstance(entry, int):
-        return [entry]
-    values = [entry[k] for k in sorted(entry)] if isinstance(entry, dict) else list(entry)
-    return [axis for value in values for axis in _axes_of(value)]
+    return normalize_axis(axis, x.ndim, "vmap")
 
 
 def _common_size(tensors: Sequence[Any], axes: Sequence[int | None], axis_size: int | None) -> int:
@@ -218,26 +286,28 @@ def _common_size(tensors: Sequence[Any], axes: Sequence[int | None], axis_size: 
     return size
 
 
-def _to_front(x: Tensor, axis: int) -> Tensor:
-    if axis == 0:
-        return x
-    order = (axis, *(i for i in range(x.ndim) if i != axis))
-    return op.transpose(x, axes=order)  # type: ignore[no-any-return]
-
-
-def _from_front(x: Tensor, axis: int) -> Tensor:
-    position = normalize_axis(axis, x.ndim, "vmap")
-    if position == 0:
-        return x
-    rest = list(range(1, x.ndim))
-    rest.insert(position, 0)
-    return op.transpose(x, axes=tuple(rest))  # type: ignore[no-any-return]
-
-
-def _front_of(interpreter: BatchInterpreter, result: Any) -> Tensor:
+def _result(interpreter: BatchInterpreter, result: Any, axis: int | None) -> Tensor:
     """Return a result with the batch as its first axis; what does not depend on the batch is repeated."""
     result = interpreter.released(result)
     if interpreter.mine(result):
+        if axis is None:
+            raise ArgumentError(
+                "a result depends on the batch and so needs an axis for it",
+                operation="vmap",
+                inputs=describe(result),
+                expected="an integer in out_axes",
+                found="None",
+            )
         return raised(result.data.value)
     value = as_tensor(result)
-    return op.broadcast_to(value, shape=(interpreter.size, *value.shape))  # type: ignore[no-any-return]
+    return value if axis is None else op.broadcast_to(value, shape=(interpreter.size, *value.shape))
+
+
+def _placed(parts: Sequence[Tensor], axis: int | None) -> Tensor:
+    """Return the chunks of a result as one, with the batch axis where it belongs."""
+    if axis is None:
+        return parts[0]
+    x = parts[0] if len(parts) == 1 else op.concat(*parts, axis=0)
+    position = normalize_axis(axis, x.ndim, "vmap")
+    order = (*range(1, position + 1), 0, *range(position + 1, x.ndim))
+    return op.transpose(x, axes=order) if position else x

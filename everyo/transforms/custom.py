@@ -1,0 +1,365 @@
+"""`custom_vjp` and `custom_jvp`: functions with derivative rules of the user's own, as JAX users write them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError, ShapeError
+from everyo.transforms.custom_calls import call
+from everyo.transforms.custom_rules import Rules
+from everyo.transforms.custom_values import Optional, Tensors, differentiated
+from everyo.transforms.levels import as_tensor
+from everyo.transforms.trees import flatten, unflatten
+
+Function = Callable[..., Any]
+
+
+class _Call(Rules):
+    """One call of a function whose arguments are trees; those named by `nondiff_argnums` are fixed."""
+
+    def __init__(self, owner: _Customized, args: Sequence[Any]) -> None:
+        super().__init__()
+        self.owner, self.name = owner, owner.__name__
+        fixed = {n % len(args) if -len(args) <= n < len(args) else n for n in owner.nondiff_argnums}
+        self.fixed = [(i, a) for i, a in enumerate(args) if i in fixed]
+        self.trees = [flatten(a) for i, a in enumerate(args) if i not in fixed]
+        self.tensors = [x for leaves, _ in self.trees for x in leaves if isinstance(x, Tensor)]
+        self.trees = [
+            ([_HOLE if isinstance(x, Tensor) else x for x in leaves], structure)
+            for leaves, structure in self.trees
+        ]
+        self.constants = [x for leaves, _ in (*self.trees, *map(flatten, self.given())) for x in leaves]
+        self.out: tuple[list[Any], Any] = ([], None)
+
+    def arguments(self, tensors: Sequence[Any]) -> list[Any]:
+        """Return the differentiable arguments around new tensors."""
+        values = iter(tensors)
+        return [
+            unflatten(structure, [next(values) if x is _HOLE else x for x in leaves])
+            for leaves, structure in self.trees
+        ]
+
+    def all_arguments(self, tensors: Sequence[Any]) -> list[Any]:
+        """Return all arguments, in order."""
+        args = self.arguments(tensors)
+        for i, a in self.fixed:
+            args.insert(i, a)
+        return args
+
+    def results(self, tree: Any) -> Tensors:
+        """Return the tensors of a result, and remember what is around them."""
+        leaves, structure = flatten(tree)
+        leaves = [
+            as_tensor(x) if hasattr(x, "dtype") or isinstance(x, (int, float, complex)) else x for x in leaves
+        ]
+        self.out = [_HOLE if isinstance(x, Tensor) else x for x in leaves], structure
+        return [x for x in leaves if isinstance(x, Tensor)]
+
+    def result(self, tensors: Sequence[Any]) -> Any:
+        """Return a tree like the result around new tensors."""
+        leaves, structure = self.out
+        values = iter(tensors)
+        return unflatten(structure, [next(values) if x is _HOLE else x for x in leaves])
+
+    def given(self) -> list[Any]:
+        """Return the arguments that are fixed."""
+        return [a for _, a in self.fixed]
+
+
+class _Hole:
+    """Stands for a tensor in a tree."""
+
+
+_HOLE = _Hole()
+
+
+class _Customized:
+    """A function that a call replaces by its rules where it is differentiated."""
+
+    __name__ = "function"
+    call: type[_Call]
+
+    def __init__(self, function: Function, nondiff_argnums: int | Sequence[int] = ()) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.nondiff_argnums = (
+            (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        )
+
+    def ready(self) -> bool:
+        """Whether the rules are there."""
+        raise NotImplementedError
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        if not self.ready():
+            raise ArgumentError(
+                "the function has no rules yet",
+                operation=self.__name__,
+                expected=f"a call of {self.__name__}.{self.definer} before the first use",
+                found="none",
+            )
+        if kwargs:
+            args = _positional(self.function, args, kwargs)
+        rules = self.call(self, args)
+        tensors, rules.tensors = rules.tensors, []  # what the backward pass needs is kept elsewhere
+        if not differentiated(tensors):
+            return self.function(*args)
+        return rules.result(call(rules, tensors))
+
+    definer = "defvjp"
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        bound = functools.partial(self, instance)
+        return functools.update_wrapper(bound, self.function)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.__name__}>"
+
+
+class _VJPCall(_Call):
+    """A call of a `custom_vjp` function."""
+
+    owner: custom_vjp
+    has_backward = True
+
+    def run(self, inputs: Tensors) -> tuple[Tensors, Any]:
+        pair = self.owner.fwd(*self.all_arguments(inputs))  # type: ignore[misc]
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ArgumentError(
+                "the forward rule must return a pair",
+                operation=self.name,
+                expected="(result, residuals)",
+                found=type(pair).__name__,
+            )
+        return self.results(pair[0]), pair[1]
+
+    def backward(self, kept: Any, gs: Optional, needs: tuple[bool, ...]) -> Optional:
+        returned = self.owner.bwd(*self.given(), kept, self.result(gs))  # type: ignore[misc]
+        if not isinstance(returned, (tuple, list)) or len(returned) != len(self.trees):
+            count = f"a tuple of {len(returned)}" if isinstance(returned, (tuple, list)) else None
+            raise ShapeError(
+                "the backward rule must return a tuple with one gradient for each argument",
+                operation=self.name,
+                expected=f"a tuple of {len(self.trees)}, with None where it is zero",
+                found=count or type(returned).__name__,
+                remedy=None if len(self.trees) > 1 else "write `return (gradient,)`",
+            )
+        found: list[Any] = []
+        for i, (gradient, (leaves, structure)) in enumerate(zip(returned, self.trees, strict=True)):
+            parts = _up_to(structure, gradient, len(leaves), self.name, f"the gradient of argument {i}")
+            found += [part for part, leaf in zip(parts, leaves, strict=True) if leaf is _HOLE]
+        return found
+
+
+class custom_vjp(_Customized):
+    """A function whose reverse-mode derivative is given by two rules, set with `defvjp`.
+
+    Where nothing is differentiated, the function itself runs. Under `grad`, ``backward()`` and the like
+    the forward rule runs in its place, and the backward rule gives the gradients. Forward mode (`jvp`,
+    `jacfwd`, `hvp`) transposes the backward rule, so that both modes agree; the rule must then be linear in
+    the incoming gradient, as true derivatives are. A second derivative goes through the backward rule and
+    through what it has kept; a rule that computes in NumPy raises there. `vmap` maps the rules.
+
+    Parameters
+    ----------
+    function : callable
+        Takes and returns pytrees of tensors. Tensors that it captures must not be differentiated: pass
+        them as arguments.
+    nondiff_argnums : int or sequence of int, default ()
+        Positions of arguments that are passed to the rules as they are and have no gradient.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> @eo.custom_vjp
+    ... def log1pexp(x):
+    ...     return eo.log(1 + eo.exp(x))
+    >>> def forward(x):
+    ...     return log1pexp(x), x
+    >>> def backward(x, g):
+    ...     return (g / (1 + eo.exp(-x)),)
+    >>> log1pexp.defvjp(forward, backward)
+    >>> print(eo.grad(log1pexp)(0.0), eo.grad(eo.grad(log1pexp))(0.0))
+    0.5 0.25
+    """
+
+    call = _VJPCall
+    fwd: Function | None = None
+    bwd: Function | None = None
+
+    def ready(self) -> bool:
+        """Whether the rules are there."""
+        return self.fwd is not None
+
+    def defvjp(self, fwd: Function, bwd: Function) -> None:
+        """Set the rules.
+
+        Parameters
+        ----------
+        fwd : callable
+            Takes what the function takes; returns ``(result, residuals)``, a result like the function's
+            and a pytree of what `bwd` needs.
+        bwd : callable
+            ``bwd(*nondiff_arguments, residuals, gradient)`` returns a tuple with the gradient with respect
+            to each other argument: a tree like it, or None for zero. `gradient` is a tree like the
+            result. For complex values gradients are ``dL/dx + i dL/dy``.
+        """
+        self.fwd, self.bwd = fwd, bwd
+
+
+class _JVPCall(_Call):
+    """A call of a `custom_jvp` function."""
+
+    owner: custom_jvp
+    has_forward_rule = True
+
+    def run(self, inputs: Tensors) -> tuple[Tensors, Any]:
+        return self.results(self.owner.function(*self.all_arguments(inputs))), list(inputs)
+
+    def forward_rule(self, kept: Any, inputs: Tensors, tangents: Optional) -> Optional:
+        from everyo.ops.creation import zeros_like
+
+        moving = [zeros_like(x) if t is None else t for x, t in zip(inputs, tangents, strict=True)]
+        primals = tuple(self.arguments(inputs))
+        directions = tuple(self.arguments(moving))
+        pair = self.owner.rule(*self.given(), primals, directions)  # type: ignore[misc]
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ArgumentError(
+                "the jvp rule must return a pair",
+                operation=self.name,
+                expected="(result, tangent of the result)",
+                found=type(pair).__name__,
+            )
+        leaves, structure = self.out
+        parts = _up_to(structure, pair[1], len(leaves), self.name, "the tangent of the result")
+        return [part for part, leaf in zip(parts, leaves, strict=True) if leaf is _HOLE]
+
+
+class custom_jvp(_Customized):
+    """A function whose forward-mode derivative is given by a rule, set with `defjvp`.
+
+    Reverse mode transposes the rule, which must be linear in the tangents; it runs the rule again in the
+    backward pass. Derivatives of higher order differentiate the rule. `vmap` maps it.
+
+    Parameters
+    ----------
+    function : callable
+        Takes and returns pytrees of tensors. Tensors that it captures must not be differentiated: pass
+        them as arguments.
+    nondiff_argnums : int or sequence of int, default ()
+        Positions of arguments that are passed to the rule as they are and have no derivative.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> @eo.custom_jvp
+    ... def power(x, y):
+    ...     return x**y
+    >>> @power.defjvp
+    ... def rule(primals, tangents):
+    ...     (x, y), (dx, dy) = primals, tangents
+    ...     return power(x, y), y * power(x, y - 1) * dx + eo.log(x) * power(x, y) * dy
+    >>> print(eo.grad(power)(3.0, 2.0))
+    6.0
+    """
+
+    call = _JVPCall
+    rule: Function | None = None
+    definer = "defjvp"
+
+    def ready(self) -> bool:
+        """Whether the rule is there."""
+        return self.rule is not None
+
+    def defjvp(self, rule: Function) -> Function:
+        """Set the rule and return it, so that this is a decorator as well.
+
+        Parameters
+        ----------
+        rule : callable
+            ``rule(*nondiff_arguments, primals, tangents)`` with two tuples, of the other arguments and
+            their tangents (zeros for what is constant); returns the pair ``(result, tangent)``.
+        """
+        self.rule = rule
+        return rule
+
+    def defjvps(self, *rules: Function | None) -> None:
+        """Set a rule for each argument, whose tangents are added.
+
+        Parameters
+        ----------
+        *rules : callable or None
+            For each argument ``rule(tangent, result, *arguments)``; None where it contributes nothing.
+        """
+
+        def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+            result = self(*primals)
+            terms = [r(t, result, *primals) for r, t in zip(rules, tangents, strict=True) if r is not None]
+            return result, functools.reduce(lambda a, b: a + b, terms) if terms else None
+
+        if self.nondiff_argnums:
+            raise ArgumentError(
+                "defjvps has no place for nondiff_argnums", operation=self.__name__, expected="defjvp"
+            )
+        self.rule = rule
+
+
+def stop_gradient(x: Any) -> Any:
+    """Return a tree with the same values as constants: nothing is differentiated through them.
+
+    Parameters
+    ----------
+    x : pytree
+        Tensors, arrays and numbers; anything else comes back as it is.
+
+    Returns
+    -------
+    pytree
+        Of the same structure.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.grad(lambda x: x * eo.stop_gradient(x))(3.0))
+    3.0
+    """
+    leaves, structure = flatten(x)
+    return unflatten(structure, [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves])
+
+
+def _positional(function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return all arguments by position."""
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise ArgumentError(
+            "a function with rules of its own has no keyword-only arguments",
+            operation=function.__name__,
+            expected="arguments that can be passed by position",
+            found=", ".join(bound.kwargs),
+        )
+    return bound.args
+
+
+def _up_to(structure: Any, tree: Any, count: int, operation: str, what: str) -> list[Any]:
+    """Return the subtrees of `tree` in the places of a structure's leaves; None stands for all of them."""
+    if tree is None:
+        return [None] * count
+    if structure is None:
+        return [tree]
+    try:
+        return structure.flatten_up_to(tree)  # type: ignore[no-any-return]
+    except (ValueError, TypeError) as error:
+        raise ShapeError(
+            f"{what} has another structure",
+            operation=operation,
+            expected=str(structure),
+            found=str(error),
+        ) from None

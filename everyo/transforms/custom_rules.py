@@ -1,0 +1,209 @@
+"""Rules of the user's own for one call of a function: what is missing is derived, what they return is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from everyo.core.tensor import Tensor
+from everyo.errors import ShapeError, UnsupportedOperationError
+from everyo.ops.replay import Draws
+from everyo.transforms.custom_calls import call, layout_of
+from everyo.transforms.custom_values import (
+    Layout,
+    Optional,
+    Tensors,
+    carries,
+    detached,
+    explained,
+    fitted,
+    floating,
+    not_traceable,
+    probe,
+    spread,
+    zeros,
+)
+from everyo.transforms.derivatives import vjp
+from everyo.transforms.reverse import tape
+from everyo.transforms.trees import flatten
+
+
+class Rules:
+    """One call: the function and its rules on flat lists of tensors, as the user's code sees them.
+
+    A subclass gives `run`, and one or both of `backward` and `forward_rule`; the one that is missing is the
+    transpose of the other. Gradients are those that users know, ``dL/dx + i dL/dy``.
+    """
+
+    name = "function"
+    has_backward = has_forward_rule = has_batch = False
+    once = False  # the backward rule cannot be differentiated
+    materialize = True  # it gets zeros for results that do not matter, instead of None
+
+    def __init__(self) -> None:
+        self.draws = Draws()
+        self.constants: Sequence[Any] = ()  # arguments that are no tensors
+        self.layout: Layout | None = None
+
+    def run(self, inputs: Tensors) -> tuple[Tensors, Any]:
+        """Compute the results, and a tree of what `backward` reads."""
+        raise NotImplementedError
+
+    def backward(self, kept: Any, gs: Optional, needs: tuple[bool, ...]) -> Sequence[Any]:
+        """Return what the user's backward rule returns, flat."""
+        raise NotImplementedError
+
+    def forward_rule(self, kept: Any, inputs: Tensors, tangents: Optional) -> Sequence[Any]:
+        """Return what the user's jvp rule returns, flat."""
+        raise NotImplementedError
+
+    def user_batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int) -> tuple[Any, ...]:
+        """Return what the user's batching rule returns, the batch first."""
+        raise NotImplementedError
+
+    def forward(self, inputs: Tensors) -> tuple[Tensors, Tensors]:
+        """Return the results and the kept values that are neither inputs nor results."""
+        with self.draws.noted():
+            outs, kept = self.run(inputs)
+        layout = Layout(inputs, outs, kept, self.constants)
+        layout.opaque |= self.once
+        extras, layout.extras = layout.extras, []
+        if self.layout is None:
+            self.layout = layout
+        return outs, extras
+
+    def again(self, inputs: Tensors) -> Tensors:
+        """Return the kept values of a second run, which is recorded."""
+        with self.draws.again():
+            _, kept = self.run(inputs)
+        leaves, _ = flatten(kept)
+        sources = zip(leaves, layout_of(self).sources, strict=True)
+        return [x for x, (kind, _) in sources if kind == "extra" and floating(x.dtype)]
+
+    def pull(self, residuals: Tensors, gs: Optional, needs: tuple[bool, ...]) -> Optional:
+        """Return a gradient, or None, for each input."""
+        layout = layout_of(self)
+        if not self.has_backward:
+            return self._transposed_forward(residuals, gs, needs)
+        live = [x for x in (*residuals, *gs) if carries(x)]
+        if self.once and live:
+            residuals, gs = detached(residuals), detached(gs)
+        tree = layout.restore(residuals)
+        with explained(self.name, "backward", bool(live)):
+            results = self._checked(self.backward(tree, gs, needs), needs)
+        if live:
+            dead = [r is not None and (layout.opaque or not carries(r)) for r in results]
+            if any(dead) and not layout.opaque:
+                followed = self._followed(tree, gs, needs)
+                dead = [d and not f for d, f in zip(dead, followed, strict=True)]
+            results = [self._barrier(r, live) if d else r for r, d in zip(results, dead, strict=True)]
+        return results
+
+    def push(self, inputs: Tensors, residuals: Tensors, tangents: Optional) -> Optional:
+        """Return a tangent, or None, for each result."""
+        if not self.has_forward_rule:
+            return self._transposed_backward(residuals, tangents)
+        tree = layout_of(self).restore(residuals)
+        found = list(self.forward_rule(tree, inputs, tangents))
+        specs = layout_of(self).outs
+        if len(found) != len(specs):
+            raise self._miscounted("jvp", "tangent", "result", len(specs), len(found))
+        return [
+            fitted(self.name, "jvp", t, spec, f"the tangent of result {i}")
+            for i, (t, spec) in enumerate(zip(found, specs, strict=True))
+        ]
+
+    # ---- one rule from the other
+
+    def _transposed_backward(self, residuals: Tensors, tangents: Optional) -> Optional:
+        layout = layout_of(self)
+        moved = [i for i, t in enumerate(tangents) if t is not None]
+        needs = tuple(t is not None for t in tangents)
+        places = [j for j, (_, dtype) in enumerate(layout.outs) if floating(dtype)]
+
+        def linear(*gs: Tensor) -> Tensors:
+            given = dict(zip(places, gs, strict=True))
+            complete: Optional = [given[j] if j in given else zeros(s) for j, s in enumerate(layout.outs)]
+            found = self.pull(residuals, complete, needs)
+            return [zeros(layout.inputs[i]) if found[i] is None else found[i] for i in moved]  # type: ignore[misc]
+
+        _, transpose = vjp(linear, *(probe(layout.outs[j]) for j in places))
+        return spread(transpose([tangents[i] for i in moved]), places, len(layout.outs))
+
+    def _transposed_forward(self, residuals: Tensors, gs: Optional, needs: tuple[bool, ...]) -> Optional:
+        layout = layout_of(self)
+        if not self.has_forward_rule:
+            raise UnsupportedOperationError(
+                "there is neither a backward rule nor a jvp rule",
+                operation=self.name,
+                expected="one of them",
+                found="none",
+                remedy="define backward(ctx, *gradients)",
+            )
+        inputs = [x for x in layout.restore(residuals) if isinstance(x, Tensor)]
+        moved = [i for i, (_, dtype) in enumerate(layout.inputs) if needs[i] and floating(dtype)]
+        places = [j for j, (_, dtype) in enumerate(layout.outs) if floating(dtype)]
+
+        def linear(*ts: Tensor) -> Tensors:
+            found = self.push(inputs, residuals, spread(ts, moved, len(needs)))
+            for t in (found[j] for j in places):
+                if t is not None and t.grad_node is None and t._host("print").any():
+                    raise not_traceable(self.name, "jvp", "transposed")
+            return [zeros(layout.outs[j]) if found[j] is None else found[j] for j in places]  # type: ignore[misc]
+
+        with explained(self.name, "jvp", True):
+            _, transpose = vjp(linear, *(probe(layout.inputs[i]) for i in moved))
+        seeds = [zeros(layout.outs[j]) if gs[j] is None else gs[j] for j in places]
+        return spread(transpose(seeds), moved, len(needs))
+
+    # ---- what a rule returns
+
+    def _checked(self, results: Sequence[Any], needs: tuple[bool, ...]) -> Optional:
+        specs = layout_of(self).inputs
+        if len(results) != len(specs):
+            raise self._miscounted("backward", "gradient", "input", len(specs), len(results))
+        return [
+            fitted(self.name, "backward", r, spec, f"the gradient of input {i}") if need else None
+            for i, (r, spec, need) in enumerate(zip(results, specs, needs, strict=True))
+        ]
+
+    def _miscounted(self, rule: str, item: str, of: str, expected: int, found: int) -> ShapeError:
+        return ShapeError(
+            f"{rule} returned another number of {item}s than there are {of}s",
+            operation=self.name,
+            expected=f"{expected}, with None where it is zero",
+            found=str(found),
+        )
+
+    def _followed(self, tree: Any, gs: Optional, needs: tuple[bool, ...]) -> list[bool]:
+        """For each result of `backward`, whether it can be followed back to the incoming gradients.
+
+        It is linear in them, so a result that cannot is either zero or computed behind our back.
+        """
+        with tape() as recorder:
+            moving = [
+                g if g is None or not floating(g.dtype) else recorder.variable(probe((g.shape, g.dtype)))
+                for g in gs
+            ]
+            results = self._checked(self.backward(tree, moving, needs), needs)
+        return [r is None or r.grad_node is not None or not r._host("print").any() for r in results]
+
+    def _barrier(self, result: Tensor | None, live: Tensors) -> Tensor | None:
+        """Return a result that raises when it is differentiated."""
+        return result if result is None else call(Barrier(self), [result, *live])[0]
+
+
+class Barrier(Rules):
+    """The identity of its first input, which raises when it is differentiated."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        self.name, self.owner = rules.name, rules
+
+    def run(self, inputs: Tensors) -> tuple[Tensors, Any]:
+        return inputs[:1], None
+
+    def pull(self, *arguments: Any) -> Any:
+        raise not_traceable(self.name, "backward")
+
+    push = pull

@@ -1,0 +1,150 @@
+"""Detection of sparsity: beside each value goes, for each element, the set of inputs it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from everyo.core.dispatch import wrap
+from everyo.core.dtypes import DIFFERENTIABLE
+from everyo.core.primitive import Primitive
+from everyo.core.tensor import Tensor
+from everyo.core.traced import Interpreter, Traced
+from everyo.errors import GraphStateError, UnsupportedOperationError, describe
+from everyo.transforms.levels import as_tensor, lower
+from everyo.transforms.sparse.rules import Call, Links, rule_for
+
+LIMIT = 2**28  # entries of one pattern: more than a gigabyte
+# Operations whose integer operands decide what is read from or written where.
+INDEXED = frozenset({"getitem", "index_update", "assemble", "take_along_axis", "scatter_along_axis"})
+
+
+class Dependent(Traced):
+    """A value and the inputs that each of its elements depends on.
+
+    Attributes
+    ----------
+    value : array or tensor of the level below
+    sets : scipy.sparse.csr_array of bool
+        One row for each element, one column for each element of the input. Empty rows also for values
+        that depend on the input by steps alone, as ``x > 0`` does.
+    """
+
+    __slots__ = ("sets", "value")
+
+    def __init__(self, interpreter: Interpreter, value: Any, sets: Any) -> None:
+        self.interpreter, self.value, self.sets = interpreter, value, sets
+
+    @property
+    def below(self) -> Any:
+        return self.value
+
+    def concrete(self, operation: str) -> Any:
+        if operation == "numpy" and self.sets.nnz:
+            raise GraphStateError(
+                "a NumPy array would lose what it depends on",
+                operation=operation,
+                inputs=describe(self),
+                expected="a tensor that is not differentiated",
+                found="a value inside sparsity detection",
+                remedy="compute with eo functions, or detach it first: x.detach().numpy()",
+            )
+        if operation != "print":
+            self.interpreter.local = True  # type: ignore[attr-defined]
+        return self.value
+
+
+class Detection(Interpreter):
+    """Propagates index sets through each operation, by the rules of `everyo.transforms.sparse.rules`.
+
+    Attributes
+    ----------
+    local : bool
+        Whether what was computed, and so the pattern, depended on values: by an `if` or an index.
+    """
+
+    name = "sparsity detection"
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size, self.local = size, False
+
+    def variable(self, x: Tensor) -> Tensor:
+        """Return the input: each element depends on itself."""
+        return wrap(Dependent(self, lower(x), sp.eye_array(self.size, dtype=bool, format="csr")))
+
+    def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Compute the primitive on the level below; unite the sets of what each element depends on."""
+        varies = [self.mine(x) for x in inputs]
+        values = [x.data.value if v else lower(x) for x, v in zip(inputs, varies, strict=True)]
+        out = primitive(*values, **params)
+        integers = any(v and x.dtype.kind in "iu" for x, v in zip(inputs, varies, strict=True))
+        if primitive.name == "nonzero" or (integers and primitive.name in INDEXED):
+            self.local = True
+        results = out if isinstance(out, tuple) else (out,)
+        made = []
+        for result in results:
+            call = Call(primitive, values, varies, params, result)
+            operands = [(i, x.data.sets) for i, x in enumerate(inputs) if varies[i]]
+            made.append(wrap(Dependent(self, result, self._united(call, operands))))
+        return tuple(made) if isinstance(out, tuple) else made[0]
+
+    def _united(self, call: Call, operands: Sequence[tuple[int, Any]]) -> Any:
+        """Return the sets of a result."""
+        total = None
+        if call.out.dtype.kind in DIFFERENTIABLE:
+            rule = rule_for(call.primitive)
+            for i, sets in operands:
+                found = _linked(rule(call, i), sets, call.primitive) if sets.nnz else None
+                if found is not None:
+                    total = found if total is None else total + found
+        return sp.csr_array((call.out.size, self.size), dtype=bool) if total is None else total
+
+    def pattern(self, result: Any) -> Any:
+        """Return the sets of a result of the function."""
+        if self.mine(result):
+            return result.data.sets
+        return sp.csr_array((as_tensor(result).size, self.size), dtype=bool)
+
+
+def _linked(matrices: Links, sets: Any, primitive: Primitive) -> Any:
+    """Return what the result depends on through one operand, or None for nothing."""
+    if matrices is None:
+        return None
+    for matrix in reversed(matrices):
+        if np.diff(sets.indptr)[matrix.indices].sum(dtype="int64") > LIMIT:
+            raise UnsupportedOperationError(
+                "the dependences are too many to be listed",
+                operation=primitive.name,
+                expected=f"at most {LIMIT} nonzeros",
+                found="a result whose elements depend on too many inputs each",
+                remedy="use eo.hvp or eo.vjp, which need no matrix, or pass sparsity=...",
+            )
+        sets = matrix @ sets
+    return sets
+
+
+def detect(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Any, bool]:
+    """Return the Jacobian's sparsity pattern for a function of a vector, and whether it is local.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a tensor of shape (n,), returns one of shape (m,).
+    x : tensor
+        Where control flow and indices that depend on values are decided.
+
+    Returns
+    -------
+    pattern : scipy.sparse.csr_array of bool, shape (m, n)
+        True wherever the derivative may be nonzero.
+    local : bool
+        Whether the pattern may be another one elsewhere.
+    """
+    with Detection(x.size) as detection:
+        pattern = detection.pattern(detection.released(function(detection.variable(x))))
+    pattern.sort_indices()
+    return pattern, detection.local

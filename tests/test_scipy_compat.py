@@ -1,0 +1,196 @@
+"""EveryO functions in SciPy's solvers, and the examples, which run as tests."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy import optimize
+
+import everyo as eo
+from everyo import scipy_compat
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def rosenbrock(x):
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+START = np.array([-1.2, 1.0, 0.5, 0.8])
+
+
+def test_values_and_derivatives_are_scipys():
+    f = scipy_compat.minimize_fun(rosenbrock, START)
+    p = np.array([1.0, -2.0, 0.5, 3.0])
+    assert f(START) == pytest.approx(optimize.rosen(START))
+    np.testing.assert_allclose(f.grad(START), optimize.rosen_der(START))
+    np.testing.assert_allclose(f.hessp(START, p), optimize.rosen_hess_prod(START, p))
+    np.testing.assert_allclose(f.hess(START), optimize.rosen_hess(START))
+    np.testing.assert_allclose(f.sparse_hess(START).toarray(), optimize.rosen_hess(START))
+    value, gradient = f.value_and_grad(START)
+    assert (type(value), type(gradient), gradient.dtype) == (float, np.ndarray, np.float64)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [None, "BFGS", "CG", "L-BFGS-B", "TNC", "SLSQP", "Newton-CG", "trust-ncg", "trust-krylov", "trust-constr"]
+    + ["dogleg", "trust-exact", "Nelder-Mead", "Powell"],
+)
+def test_every_method_finds_the_minimum(method):
+    start = np.array([1.1, 1.2]) if method == "dogleg" else START[:2]  # it needs a convex region
+    found = scipy_compat.minimize(rosenbrock, start, method=method)
+    np.testing.assert_allclose(found.params.numpy(), 1, atol=2e-3)
+    assert found.x.dtype == np.float64
+
+
+def test_value_and_gradient_come_from_one_evaluation():
+    calls = []
+
+    def counted(x):
+        calls.append(1)
+        return (x**2).sum()
+
+    f = scipy_compat.minimize_fun(counted, np.ones(3))
+    f(f.x0), f.grad(f.x0), f.value_and_grad(f.x0)
+    assert len(calls) == 1
+    x = f.x0.copy()
+    x[0] = 5.0
+    f(x)
+    x[0] = 7.0  # solvers overwrite their arrays: the kept point must be a copy
+    assert f(x) == 51.0
+    assert len(calls) == 3
+    f.hessp(f.x0, f.x0)
+    f.hessp(f.x0, 2 * f.x0)
+    assert len(calls) == 4
+    f.grad(f.x0)[:] = 0  # and results that are overwritten do not change what is kept
+    np.testing.assert_array_equal(f.grad(f.x0), 2)
+
+
+def test_pytrees_are_packed_and_unpacked():
+    params = {"w": eo.ones((2, 3)), "deep": [0.1, np.float32(2.0)], "b": np.arange(2)}
+    f = scipy_compat.minimize_fun(lambda p: (p["w"] ** 2).sum() + p["deep"][0] * p["b"].sum(), params)
+    assert f.x0.tolist() == [0, 1, 0.1, 2, 1, 1, 1, 1, 1, 1]  # 0.1 is not rounded to float32
+    back = f.unpack(f.x0 * 2)
+    assert back["w"].shape == (2, 3)
+    assert back["deep"][0].item() == 0.2
+    assert back["w"].dtype == eo.float64
+    np.testing.assert_array_equal(f.pack(back), f.x0 * 2)
+    assert f.grad(f.x0).tolist() == [0.1, 0.1, 1, 0, 2, 2, 2, 2, 2, 2]
+    with pytest.raises(eo.ShapeError, match="structure or shapes"):
+        f.pack({**params, "w": eo.ones((3, 2))})
+    with pytest.raises(eo.ShapeError, match="does not hold"):
+        f(np.ones(3))
+
+
+def test_further_arguments_are_constants():
+    found = scipy_compat.minimize(
+        lambda x, center: ((x - center) ** 2).sum(), eo.zeros(2), (np.array([3.0, 4.0]),)
+    )
+    np.testing.assert_allclose(found.params.numpy(), [3, 4], atol=1e-6)
+
+
+def test_bounds_and_constraints():
+    target = np.array([2.0, 2.0])
+    bounded = scipy_compat.minimize(lambda x: ((x - target) ** 2).sum(), np.zeros(2), bounds=[(0, 1), (0, 5)])
+    np.testing.assert_allclose(bounded.x, [1, 2], atol=1e-6)
+    circle = scipy_compat.residuals_fun(lambda x: (x**2).sum() - 1, np.zeros(2))
+    constraint = {"type": "eq", "fun": circle, "jac": circle.jac}
+    found = scipy_compat.minimize(
+        lambda x: x.sum(), np.array([-1.0, 0.0]), method="SLSQP", constraints=[constraint]
+    )
+    np.testing.assert_allclose(found.x, -np.sqrt([0.5, 0.5]), atol=1e-6)
+    nonlinear = optimize.NonlinearConstraint(circle, 0, 0, jac=circle.jac)
+    found = scipy_compat.minimize(
+        lambda x: x.sum(), np.array([-1.0, 0.2]), method="trust-constr", constraints=[nonlinear]
+    )
+    np.testing.assert_allclose(found.x, -np.sqrt([0.5, 0.5]), atol=1e-4)
+
+
+def chain(x):
+    return {"curve": 10 * (x[1:] - x[:-1] ** 2), "line": 1 - x[:-1]}
+
+
+@pytest.mark.parametrize(
+    ("method", "sparse"), [("trf", False), ("trf", True), ("dogbox", False), ("dogbox", True), ("lm", False)]
+)
+def test_least_squares(method, sparse):
+    found = scipy_compat.least_squares(chain, np.full(6, 0.5), sparse=sparse, method=method)
+    np.testing.assert_allclose(found.params.numpy(), 1, atol=1e-6)
+    assert sp.issparse(found.jac) == sparse
+
+
+def test_least_squares_by_the_pieces():
+    r = scipy_compat.residuals_fun(chain, np.full(6, 0.5))
+    assert r.sparsity().nnz == 15
+    np.testing.assert_array_equal(r.sparse_jac(r.x0).toarray(), r.jac(r.x0))
+    assert r(r.x0).shape == (10,)
+    by_differences = optimize.least_squares(r, r.x0, jac_sparsity=r.sparsity(), method="trf")
+    exact = optimize.least_squares(r, r.x0, jac=r.sparse_jac, tr_solver="lsmr", bounds=(-3, 3))
+    np.testing.assert_allclose(by_differences.x, exact.x, atol=1e-5)
+
+
+def test_roots():
+    r = scipy_compat.residuals_fun(
+        lambda x: eo.stack([x[0] + eo.exp(x[1]) - 2, x[0] * x[1]]), np.array([0.5, 0.5])
+    )
+    found = optimize.root(r, r.x0, jac=r.jac, tol=1e-13)
+    assert np.abs(r(found.x)).max() < 1e-10
+
+
+def test_objectives_that_return_no_real_scalar_are_refused():
+    x = np.ones(3)
+    with pytest.raises(eo.ShapeError, match="no scalar"):
+        scipy_compat.minimize(lambda x: x * 2, x)
+    with pytest.raises(eo.DTypeError, match="complex"):
+        scipy_compat.minimize(lambda x: (x * 1j).sum(), x)
+    with pytest.raises(eo.DTypeError, match="real"):
+        scipy_compat.minimize(lambda x: x.sum(), np.ones(3) * 1j)
+    with pytest.raises(eo.DTypeError, match="real"):
+        scipy_compat.least_squares(lambda x: x * 1j, x)
+    with pytest.raises(eo.DTypeError, match="real"):
+        scipy_compat.least_squares(lambda x: [], x)
+    for bad in (None, "text"):
+        with pytest.raises((TypeError, eo.EveryOError)):
+            scipy_compat.minimize(lambda x, bad=bad: bad, x)
+
+
+def test_a_nan_derivative_of_a_finite_value_is_an_error():
+    def signed(y):  # finite, but its derivative holds the logarithm of -2
+        return (np.array([2.0, -2.0]) ** y).sum()
+
+    x = np.array([2.0])
+    r = scipy_compat.residuals_fun(signed, x)
+    with np.errstate(invalid="ignore"):
+        assert r(x) == 8
+        for call in (scipy_compat.minimize_fun(signed, x), r.jac, r.sparse_jac):
+            with pytest.raises(eo.NonFiniteGradientError, match=r"NaN at index \(0,"):
+                call(x)
+        overflow = scipy_compat.minimize_fun(lambda x: eo.log(x).sum(), x)
+        assert np.isnan(overflow(-x))  # a value that is none is the solver's to judge
+
+
+# ---- examples
+
+
+def example(name):
+    return runpy.run_path(str(EXAMPLES / name))["main"]()
+
+
+def test_example_logistic_regression(capsys):
+    found = example("logistic_regression.py")
+    assert len({round(fit.fun, 7) for fit in found.values()}) == 1
+    assert found["Newton-CG"].nit < 15
+    assert "accuracy" in capsys.readouterr().out
+
+
+def test_example_rosenbrock(capsys):
+    assert max(example("rosenbrock.py").values()) < 1e-6
+    assert "3 directions" in capsys.readouterr().out
+
+
+def test_example_curve_fitting(capsys):
+    low, value, high = example("curve_fitting.py")["exponent"]
+    assert 1 < low < value < high < 1.6
+    assert "95% interval" in capsys.readouterr().out
