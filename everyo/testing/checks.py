@@ -151,7 +151,7 @@ def check_jvp(
     )
     for k, (a, b) in enumerate(zip(ahead, back, strict=True)):
         numeric = (wide(a) - wide(b)) / (2 * h)
-        _refuse_worst(
+        refuse_worst(
             f"the tangent of result {k} differs from central differences",
             point,
             k,
@@ -228,7 +228,7 @@ def _compare_input(
         if kinks and not relative_error(derivative, slope) <= allowed:
             slope = _beside_a_kink(evaluate, weighted, x, index, direction, derivative, slope, allowed)
         numeric[index] += direction * slope
-    _refuse_worst(
+    refuse_worst(
         f"the gradient of input {i} differs from central differences", point, i, analytic, numeric, allowed
     )
 
@@ -261,9 +261,10 @@ def _beside_a_kink(
     return min(slope, closer, key=lambda s: abs(s - derivative))
 
 
-def _refuse_worst(
+def refuse_worst(
     message: str, point: Point, position: int, analytic: Any, numeric: Any, allowed: float
 ) -> None:
+    """Raise GradientCheckError with the worst entry if one is off by more than `allowed`."""
     errors = np.asarray(relative_error(analytic, numeric))
     if not errors.size:
         return
@@ -277,8 +278,8 @@ def _refuse_worst(
         inputs=point.description,
         input=position,
         index=index,
-        analytic=analytic[index],
-        numeric=numeric[index],
+        analytic=host(analytic)[index],
+        numeric=host(numeric)[index],
         error=float(errors[index]),
         tolerance=allowed,
         remedy="correct the rule; near a kink or a pole of the function, move the input",
