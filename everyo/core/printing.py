@@ -10,9 +10,7 @@ from everyo.core.tensor import Tensor
 def represent(tensor: Tensor) -> str:
     """Return the repr: enough to see what it is, and never a claim that it can be evaluated."""
     name = type(tensor).__name__
-    body = np.array2string(
-        np.asarray(tensor.backend.to_numpy(tensor.data)), separator=", ", prefix=name.lower() + "("
-    )
+    body = np.array2string(np.asarray(tensor._host()), separator=", ", prefix=name.lower() + "(")
     details = [f"dtype={tensor.dtype}", f"shape={tuple(tensor.shape)}"]
     if tensor.device != "cpu":
         details.append(f"device={tensor.device!r}")

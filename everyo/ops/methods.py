@@ -7,7 +7,7 @@ from typing import Any
 
 from everyo import ops
 from everyo.core.device import backend_of
-from everyo.core.dispatch import WEAK, binary, unary
+from everyo.core.dispatch import binary, unary
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, ShapeError, describe
@@ -43,7 +43,7 @@ PROPERTIES = {"T": "transpose", "mT": "matrix_transpose", "real": "real", "imag"
 
 def _foreign(value: Any) -> bool:
     """Whether an operator leaves `value` on its other side to that value's own class."""
-    known = isinstance(value, (Tensor, list, tuple)) or type(value) in WEAK
+    known = isinstance(value, (Tensor, list, tuple, int, float, complex))
     return not known and backend_of(value) is None
 
 

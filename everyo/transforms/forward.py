@@ -6,22 +6,26 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from everyo.core.dispatch import wrap
+from everyo.core.dispatch import outlived, wrap
 from everyo.core.modes import current_mode, reset_mode, set_mode
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, rule_arguments
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.walk import repair
-from everyo.errors import DTypeError, GraphStateError, ShapeError, describe
+from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 
 
 class JVPTensor(Tensor):
-    """A value of one level together with its tangent; both live on the level below."""
+    """A value of one level together with its tangent; both live on the level below.
+
+    Its data is always a tensor, never a raw array, so that no kernel takes it where its interpreter is
+    not active (in another thread, or after its end) and loses the tangent.
+    """
 
     __slots__ = ()  # as Tensor: an object takes the class of the value that is assigned to it
 
     def __init__(self, primal: Any, tangent: Any, interpreter: JVPInterpreter) -> None:
-        self.data, self.transform = primal, (interpreter, tangent)
+        self.data, self.transform = _tensor(primal), (interpreter, tangent)
         self.grad_node = self.grad = None
 
     @property
@@ -63,14 +67,8 @@ class JVPInterpreter:
         for x in inputs:
             ours = isinstance(x, JVPTensor) and x.transform[0] is self
             if not ours and getattr(x, "level", 0) >= self.level:
-                raise GraphStateError(
-                    "a value outlived the jvp that it belongs to",
-                    operation=primitive.name,
-                    expected="values that the function was given or made",
-                    found="a tensor kept from an earlier call",
-                    remedy="return it from the function instead",
-                )
-            primals.append(x.data if ours else _below(x))
+                raise outlived(primitive.name)
+            primals.append(_below(x.data if ours else x))
             tangents.append(x.tangent if ours else None)
         out = primitive(*primals, **params)
         if primitive.jvp is None or all(t is None for t in tangents):
@@ -174,7 +172,9 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     Raises
     ------
     ShapeError, DTypeError
-        If a tangent does not fit its primal.
+        If a tangent does not fit its primal, or the function returns no tensor.
+    ArgumentError
+        If there are no primals.
 
     Examples
     --------
@@ -185,6 +185,17 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     """
     from everyo.ops.creation import as_tensor
 
+    for given, role in ((primals, "primals"), (tangents, "tangents")):
+        if not isinstance(given, (tuple, list)):
+            raise DTypeError(
+                f"the {role} are not a sequence",
+                operation="jvp",
+                expected="a tuple with one tensor for each argument of the function",
+                found=type(given).__name__,
+                remedy="write jvp(f, (x,), (v,)) for a function of one argument",
+            )
+    if not primals:
+        raise ArgumentError("there are no primals", operation="jvp", expected="at least one", found="none")
     points = [as_tensor(p) for p in primals]
     directions = [as_tensor(t) for t in tangents]
     if len(points) != len(directions):
@@ -193,6 +204,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
             operation="jvp",
             expected=f"{len(points)} tangents",
             found=f"{len(directions)}",
+            remedy="pass zeros for an argument that does not move",
         )
     for p, t in zip(points, directions, strict=True):
         if tuple(p.shape) != tuple(t.shape):
@@ -202,6 +214,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
                 inputs=describe(p, t),
                 expected=f"shape {tuple(p.shape)}",
                 found=f"shape {tuple(t.shape)}",
+                remedy="pass a tangent of the primal's shape",
             )
         if p.dtype != t.dtype or p.dtype.kind not in "fc":
             raise DTypeError(
@@ -221,6 +234,14 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
             pairs = zip(points, directions, strict=True)
             lower = [JVPTensor(_below(p), _below(t), interpreter) for p, t in pairs]
             result = function(*lower)
+            if not isinstance(result, Tensor):
+                raise DTypeError(
+                    "the function did not return a tensor",
+                    operation="jvp",
+                    expected="one tensor",
+                    found=type(result).__name__,
+                    remedy="return a tensor; eo.stack or eo.concat joins several",
+                )
             if isinstance(result, JVPTensor) and result.transform[0] is interpreter:
                 return _tensor(result.data), _tensor(result.tangent)
             return result, op.zeros_like(result)
