@@ -27,14 +27,15 @@ UNARY = {"neg": "negative", "abs": "abs", "pos": "positive", "invert": "bitwise_
 # Public functions that are also methods, under the same name and with the tensor as first argument.
 METHODS = (
     "sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin", "count_nonzero",
-    "cumsum", "cumprod", "logsumexp", "softmax", "log_softmax", "argsort", "nonzero",
-    "abs", "sign", "square", "sqrt", "reciprocal", "exp", "expm1", "log", "log1p", "log2", "log10",
-    "sin", "cos", "tan", "sinh", "cosh", "tanh", "sigmoid", "relu",
+    "cumsum", "cumprod", "diff", "logsumexp", "softmax", "log_softmax", "argsort", "topk", "nonzero",
+    "abs", "sign", "square", "sqrt", "reciprocal", "rsqrt", "exp", "exp2", "expm1", "log", "log1p", "log2",
+    "log10", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh",
+    "arctanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "sigmoid", "relu",
     "ceil", "floor", "round", "trunc", "clip", "maximum", "minimum", "power",
-    "isfinite", "isinf", "isnan", "conj",
+    "isfinite", "isinf", "isnan", "conj", "conjugate",
     "dot", "matmul", "outer",
     "ravel", "flatten", "squeeze", "expand_dims", "moveaxis", "swapaxes", "broadcast_to",
-    "flip", "roll", "repeat", "tile", "tril", "triu", "diagonal", "trace", "split", "unstack",
+    "flip", "roll", "repeat", "tile", "tril", "triu", "diag", "diagonal", "trace", "split", "unstack",
     "take", "take_along_axis", "put_along_axis", "gather", "scatter_add", "index_add",
     "astype", "to", "copy", "clone",
 )  # fmt: skip
