@@ -46,29 +46,29 @@ from everyo.errors import UnsupportedOperationError as UnsupportedOperationError
 from everyo.ops import *
 from everyo.ops import random as random
 from everyo.ops.random import manual_seed as manual_seed
+from everyo.transforms import associative_scan as associative_scan
 from everyo.transforms import checkpoint as checkpoint
 from everyo.transforms import checkpoint_sequential as checkpoint_sequential
+from everyo.transforms import cond as cond
 from everyo.transforms import custom_jvp as custom_jvp
 from everyo.transforms import custom_vjp as custom_vjp
-from everyo.transforms import associative_scan as associative_scan
-from everyo.transforms import cond as cond
 from everyo.transforms import fori_loop as fori_loop
 from everyo.transforms import grad as grad
-from everyo.transforms import map as map
-from everyo.transforms import scan as scan
-from everyo.transforms import while_loop as while_loop
-from everyo.transforms import jvp as jvp
-from everyo.transforms import linearize as linearize
-from everyo.transforms import stop_gradient as stop_gradient
-from everyo.transforms import value_and_grad as value_and_grad
-from everyo.transforms import vjp as vjp
 from everyo.transforms import hessian as hessian
 from everyo.transforms import hvp as hvp
 from everyo.transforms import jacfwd as jacfwd
 from everyo.transforms import jacobian as jacobian
 from everyo.transforms import jacrev as jacrev
+from everyo.transforms import jvp as jvp
+from everyo.transforms import linearize as linearize
+from everyo.transforms import map as map
+from everyo.transforms import scan as scan
+from everyo.transforms import stop_gradient as stop_gradient
+from everyo.transforms import value_and_grad as value_and_grad
 from everyo.transforms import vhp as vhp
+from everyo.transforms import vjp as vjp
 from everyo.transforms import vmap as vmap
+from everyo.transforms import while_loop as while_loop
 
 if _TYPE_CHECKING:
     from everyo import io as io

@@ -53,7 +53,9 @@ def application() -> Any:
             from everyo.demo.train import Config
 
             code = run(Config(epochs=epochs, seed=seed), out, quiet)
-        except (EveryOError, OSError) as error:
+        except EveryOError as error:
+            sys.exit(str(error))
+        except OSError as error:
             sys.exit(f"everyo demo: {error}")
         except KeyboardInterrupt:
             code = 130

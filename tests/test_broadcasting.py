@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import everyo as eo
 from everyo.core.dispatch import wrap
 from everyo.core.registry import primitives
-from everyo.testing import gradcheck
+from everyo.testing import check_jvp, gradcheck, gradgradcheck
 
 BROADCASTING = {
     name: p
@@ -222,6 +222,38 @@ def test_matmul(batches, inner, rows, columns):
     a, b = rng.uniform(-1, 1, left), rng.uniform(-1, 1, right)
     np.testing.assert_allclose(eo.matmul(eo.tensor(a), eo.tensor(b)).numpy(), np.matmul(a, b), rtol=1e-12)
     assert gradcheck(eo.matmul, a, b)
+
+
+SHAPED = {
+    "tril": eo.tril,
+    "triu": lambda x: eo.triu(x, k=1),
+    "transpose": lambda x: x.mT * 2,
+    "concat": lambda x: eo.concat([x, x * x], axis=0),
+    "stack": lambda x: eo.stack([x, x * x], axis=-1),
+    "flip": eo.flip,
+    "roll": lambda x: eo.roll(x, 1),
+    "take_along_axis": lambda x: eo.take_along_axis(x, eo.argsort(x, axis=1), axis=1),
+    "index": lambda x: x[:, ::-1] * x[..., None, :, :][0],
+    "astype": lambda x: eo.astype(x * x, eo.float64),
+    "broadcast_to": lambda x: eo.broadcast_to(x * x, (2, *x.shape)),
+    "cumprod": lambda x: eo.cumprod(x, axis=0),
+    "prod": lambda x: eo.prod(x, axis=1),
+    "matmul": lambda x: x @ x.mT,
+    "einsum": lambda x: eo.einsum("ij,kj->ik", x, x),
+    "pad": lambda x: eo.pad(x, ((1, 0), (0, 2))),
+    "tile": lambda x: eo.tile(x, (2, 1)),
+    "where": lambda x: eo.where(x > 0, x, x * x),
+    "diagonal": eo.diagonal,
+    "softmax": lambda x: eo.softmax(x, axis=1),
+}
+
+
+@pytest.mark.parametrize("name", SHAPED)
+@pytest.mark.parametrize("shape", [(0, 0), (0, 2), (2, 0), (1, 1), (1, 2)])
+def test_empty_and_single_elements(name, shape):
+    x = np.random.default_rng(2).uniform(0.5, 1.5, shape)
+    for check in (gradcheck, gradgradcheck, check_jvp):
+        assert check(SHAPED[name], x)
 
 
 @pytest.mark.parametrize("shapes", [((2,), (3,)), ((2, 3), (2,)), ((4, 1), (3, 2, 2))])

@@ -29,6 +29,11 @@ def test_version_and_help(monkeypatch, capsys):
         assert option in printed
 
 
+def test_python_m_everyo_is_the_command():
+    result = subprocess.run([sys.executable, "-m", "everyo", "--version"], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (0, f"everyo {eo.__version__}\n")
+
+
 def test_options_reach_the_demo(monkeypatch):
     out = inspect.signature(run.run).parameters["out"].default
     seen = []
@@ -59,7 +64,9 @@ def test_errors_end_with_a_message_and_ctrl_c_with_130(monkeypatch, tmp_path):
 
 def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setattr(run.importlib.util, "find_spec", lambda name: None)
-    assert "pip install 'everyo[train]'" in call(monkeypatch, "demo")
+    message = call(monkeypatch, "demo")
+    assert message.startswith("everyo demo: packages are missing: matplotlib, rich")
+    assert message.endswith("pip install 'everyo[train]'")  # and no source line of somebody else's
     monkeypatch.setitem(sys.modules, "typer", None)
     assert call(monkeypatch, "--version").endswith("pip install 'everyo[cli]'")
 

@@ -131,8 +131,14 @@ def test_ctrl_c_keeps_what_was_learned(tmp_path, monkeypatch, capsys, complete_e
     epochs = []
 
     def interrupted(*arguments):
-        if len(epochs) == complete_epochs:
+        *others, after_batch = arguments
+
+        def stop(loss, accuracy):
+            after_batch(loss, accuracy)
             raise KeyboardInterrupt
+
+        if len(epochs) == complete_epochs:
+            return train_epoch(*others, stop)
         epochs.append(1)
         return train_epoch(*arguments)
 
@@ -146,6 +152,18 @@ def test_ctrl_c_keeps_what_was_learned(tmp_path, monkeypatch, capsys, complete_e
     assert not metrics["finished"]
     assert len(metrics["epochs"]) == complete_epochs
     assert "Interrupted" in capsys.readouterr().out
+
+
+def test_ctrl_c_before_the_training_leaves_an_earlier_run_alone(tmp_path, monkeypatch, capsys):
+    def interrupted(examples):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "check_gradients", interrupted)
+    for name in FILES:
+        (tmp_path / name).write_text("of an earlier run")
+    assert run.run(TINY, tmp_path) == 130
+    assert {(tmp_path / name).read_text() for name in FILES} == {"of an earlier run"}
+    assert "nothing was written" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals work differently there")

@@ -1,21 +1,19 @@
 """A fault in a rule turns the checks red: a few primitives here, all of them with ``make mutate``."""
 
-import importlib.util
+import importlib
 from pathlib import Path
 
 import pytest
 
 from everyo.core.registry import primitives
 
-PATH = Path(__file__).resolve().parent.parent / "tools" / "mutate.py"
+TOOLS = Path(__file__).resolve().parent.parent / "tools"
 
 
-@pytest.fixture(scope="module")
-def mutate():
-    specification = importlib.util.spec_from_file_location("mutate", PATH)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+@pytest.fixture
+def mutate(monkeypatch):
+    monkeypatch.syspath_prepend(TOOLS)
+    return importlib.import_module("mutate")
 
 
 @pytest.mark.parametrize("name", ["divide", "tanh", "matmul", "sum", "logsumexp"])

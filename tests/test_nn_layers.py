@@ -53,6 +53,9 @@ def test_linear():
         layer(eo.ones((2, 3)))
     with pytest.raises(eo.ShapeError, match="linear"):
         F.linear(eo.ones(2), eo.ones(2))
+    for wrong in ((3,), (1,), (4, 1), ()):  # each would broadcast against one of the products
+        with pytest.raises(eo.ShapeError, match="linear: the bias does not fit"):
+            F.linear(eo.ones((4, 3)), eo.ones((2 if wrong == (1,) else 1, 3)), eo.ones(wrong))
 
 
 def test_convolution_arguments():
@@ -67,6 +70,11 @@ def test_convolution_arguments():
         nn.Conv2d(3, 4, 3, groups=2)
     with pytest.raises(eo.ArgumentError, match="kernel_size"):
         nn.Conv2d(1, 1, (3, 3, 3))
+    with pytest.raises(eo.ArgumentError, match="kernel_size"):
+        nn.Conv2d(1, 1, 0)
+    with pytest.raises(eo.DTypeError, match="kernel_size"):
+        nn.Conv2d(1, 1, 2.5)
+    assert nn.Conv2d(1, 1, np.int64(3)).kernel_size == (3, 3)
     with pytest.raises(eo.ShapeError, match="conv2d"):
         nn.Conv2d(2, 1, 3)(eo.ones((1, 1, 5, 5)))
 

@@ -121,6 +121,28 @@ def test_extreme_logits():
     assert small == pytest.approx(math.log1p(math.exp(-20.0)), rel=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("default", ["float32", "float64"])
+def test_losses_keep_the_dtype_of_their_input(dtype, default):
+    eo.set_default_dtype(default)
+    try:
+        x = eo.ones((2, 3), dtype=dtype)
+        weight = eo.ones(3, dtype="float64")
+        results = [
+            F.cross_entropy(x, [0, 1]),
+            F.cross_entropy(x, [0, -100], weight, label_smoothing=0.1),
+            F.cross_entropy(x, eo.ones((2, 3), dtype=dtype) / 3),
+            F.nll_loss(x, [0, -100]),
+            F.mse_loss(x, np.zeros((2, 3), "int64")),
+            F.l1_loss(x, np.zeros((2, 3), "bool")),
+            F.huber_loss(x, x),
+            F.binary_cross_entropy_with_logits(x, np.ones((2, 3), "int64")),
+        ]
+        assert {str(loss.dtype) for loss in results} == {dtype}
+    finally:
+        eo.set_default_dtype("float32")
+
+
 def test_integer_targets_of_every_width():
     for dtype in (np.int8, np.uint8, np.int32, np.int64):
         assert F.cross_entropy(eo.zeros((2, 4)), np.array([1, 3], dtype)).item() == pytest.approx(math.log(4))
@@ -142,6 +164,7 @@ def test_integer_targets_of_every_width():
         (eo.ShapeError, "one weight for each class", lambda: F.cross_entropy(ROWS, [0, 1], [1.0])),
         (eo.ShapeError, "no classes", lambda: F.cross_entropy(eo.ones(()), 0)),
         (eo.ShapeError, "no classes", lambda: F.cross_entropy(eo.ones((2, 0)), [0, 0])),
+        (eo.DTypeError, "logits are real", lambda: F.cross_entropy(ROWS.astype(eo.int64), [0, 1])),
         (eo.DTypeError, "classes are integers", lambda: F.cross_entropy(ROWS, [0.0, 1.0])),
         (eo.DTypeError, "classes are integers", lambda: F.nll_loss(ROWS, ROWS)),
         (eo.ArgumentError, "reduction", lambda: F.cross_entropy(eo.ones((1, 3)), [0], reduction="average")),

@@ -192,6 +192,7 @@ BAD_STATES = [
     (lambda s: s.update(scale=eo.ones(3)), ["shape of scale", r"\(3,\)"]),
     (lambda s: s.update(scale=eo.tensor([1j])), ["dtype of scale: complex"]),
     (lambda s: s.update(count=eo.tensor([0.5])), ["dtype of count: float32"]),
+    (lambda s: s.update(count="many", scale=None), ["value of count: str", "value of scale: NoneType"]),
     (
         lambda s: (s.pop("count"), s.update(scale=eo.ones(2), more=1, **{"inner.bias": eo.ones(())})),
         ["missing: count", "unexpected: more", "shape of scale", "shape of inner.bias"],

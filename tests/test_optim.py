@@ -101,6 +101,19 @@ def test_maximize_is_descent_on_the_negative():
     assert climbed == descend(Adam([down]), down, [-0.5, 0.25])
 
 
+def test_amsgrad_switched_on_midway_keeps_the_count_of_steps():
+    results = []
+    for switched in (False, True):
+        p = parameter([1.0, -2.0])
+        optimizer = Adam([p], lr=0.1)
+        for step in range(5):
+            optimizer.param_groups[0]["amsgrad"] = switched and step == 4
+            p.grad = eo.tensor([1.0, 3.0], dtype=eo.float64)
+            optimizer.step()
+        results.append(p.tolist())
+    assert results[0] == results[1]  # the moments only grow here, so that amsgrad changes nothing
+
+
 def test_the_first_step_starts_from_the_gradient_itself():
     p = parameter()
     optimizer = SGD([p], momentum=0.9, lr=0.1)
@@ -322,7 +335,11 @@ def test_state_dict_has_the_known_layout():
         {"state": {}, "param_groups": []},
         {"state": {}, "param_groups": [{"params": [0, 1]}]},
         {"state": {7: {}}, "param_groups": [{"params": [0]}]},
-        {"state": {0: {"exp_avg": np.zeros(5)}}, "param_groups": [{"params": [0]}]},
+        {"state": {0: {"step": 1, "exp_avg": np.zeros(5)}}, "param_groups": [{"params": [0]}]},
+        {"state": {0: {"step": 1, "exp_avg": "a"}}, "param_groups": [{"params": [0]}]},
+        {"state": {0: {"exp_avg": np.zeros(1)}}, "param_groups": [{"params": [0]}]},
+        {"state": {0: {"step": 2.5}}, "param_groups": [{"params": [0]}]},
+        SGD([eo.ones(1).requires_grad_()], momentum=0.9).state_dict(),
     ],
 )
 def test_loading_a_state_that_does_not_fit_changes_nothing(bad):
@@ -371,6 +388,10 @@ def test_model_and_optimizer_are_copied_together():
         (lambda p: Adam([p], betas=(1.0, 0.9)), r"betas\[0\] is out of range"),
         (lambda p: Adam([p], betas=(0.9, -0.1)), r"betas\[1\] is out of range"),
         (lambda p: Adam([p], eps=-1e-8), "eps is out of range"),
+        (lambda p: Adam([p], betas=(0.9,)), "betas are two numbers"),
+        (lambda p: Adam([p], betas=0.9), "betas are two numbers"),
+        (lambda p: Adam([p], lr="fast"), "lr is out of range"),
+        (lambda p: SGD([p], lr=eo.tensor(0.1)), "lr is out of range"),
         (lambda p: AdamW([p], lr=math.inf), "AdamW: lr is out of range"),
         (lambda p: SGD([]), "nothing to optimize"),
         (lambda p: SGD([p, p]), "given twice"),
@@ -393,6 +414,12 @@ def test_wrong_parameters():
         SGD(p)
     with pytest.raises(eo.DTypeError, match="only tensors"):
         SGD([1.0])
+    with pytest.raises(eo.DTypeError, match=r"model\.parameters\(\)"):
+        SGD(eo.nn.Linear(1, 1))
+    with pytest.raises(eo.DTypeError, match=r"model\.parameters\(\)"):
+        SGD(eo.nn.Sequential(eo.nn.Linear(1, 1)))
+    with pytest.raises(eo.DTypeError, match="a group is a dict"):
+        SGD([{"params": [p]}, parameter()])
     with pytest.raises(eo.DTypeError, match="complex"):
         Adam([eo.tensor([1j], requires_grad=True)])
 

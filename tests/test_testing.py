@@ -194,11 +194,13 @@ def test_it_works_inside_no_grad():
 def test_other_arguments_are_passed_on():
     def f(x, n, flag, indices):
         assert (n, flag) == (3, None)
-        assert indices.dtype.kind == "i"
+        assert isinstance(indices, kind)
         return x * n
 
-    for check in (gradcheck, gradgradcheck, check_jvp):
-        assert check(f, tensor(1.0, 2.0), 3, None, eo.tensor([1, 2]))
+    for indices in (eo.tensor([1, 2]), np.array([1, 2]), np.int64(1)):
+        kind = type(indices)
+        for check in (gradcheck, gradgradcheck, check_jvp):
+            assert check(f, tensor(1.0, 2.0), 3, None, indices)
 
 
 def test_unused_inputs_and_constant_results_have_gradient_zero():
@@ -258,6 +260,27 @@ def test_single_precision_has_its_own_tolerance():
     assert x.dtype == eo.float32
     for check in (gradcheck, gradgradcheck, check_jvp):
         assert check(lambda x: eo.sin(x) * x, x)
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck, check_jvp])
+def test_mixed_precision_is_held_to_what_the_coarser_can_show(check):
+    double, single = tensor(0.5, 1.25, 2.0), eo.tensor([0.5, 1.25, 2.0])
+    assert check(lambda a, b: a * a * b * b, double, single)
+    assert check(lambda a, b: a * a * b * b, single, double)
+    assert check(lambda a: (a * a).astype(eo.float32), double)
+    assert check(lambda a: (a * a).astype(eo.float64), single)
+
+
+def test_inputs_of_very_different_size_move_by_their_own_steps():
+    assert check_jvp(lambda a, b: a * eo.exp(3 * b), tensor(1e8), tensor(0.5))
+    assert check_jvp(lambda a: eo.sum(eo.sin(3 * a[1:]) + 0 * a[0]), tensor(1e8, 0.5))
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck])
+def test_a_step_that_moves_nothing_is_refused(check):
+    for eps in (0.0, 1e-30, float("nan")):
+        with pytest.raises(eo.ArgumentError, match="step"):
+            check(lambda x: x * x, tensor(1.0), eps=eps)
 
 
 def test_nan_is_never_right():

@@ -82,6 +82,16 @@ def sigmoid(x: Any) -> Any:
     return np.reciprocal(out, out=out)
 
 
+def quiet_about_nan(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Return a ufunc that NumPy lets warn of a NaN operand, without that warning."""
+
+    def evaluate(*operands: Any) -> Any:
+        with np.errstate(invalid="ignore"):
+            return ufunc(*operands)
+
+    return evaluate
+
+
 def erf(x: Any) -> Any:
     """Return the error function."""
     return _special("erf")(x)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from everyo.backends.elementary import erf, erfc, sigmoid, where, where_positive
+from everyo.backends.elementary import erf, erfc, quiet_about_nan, sigmoid, where, where_positive
 from everyo.backends.randomness import generator
 from everyo.backends.scatter import assemble, last_writes, overwrite, replaced
 from everyo.backends.shortcuts import broadcast_to, matrix_transpose, reduction
@@ -53,6 +53,8 @@ class NumpyBackend:
         self.xp.where_positive = where_positive
         self.xp.matrix_transpose = matrix_transpose
         self.xp.where, self.xp.sigmoid, self.xp.erf, self.xp.erfc = where, sigmoid, erf, erfc
+        self.xp.logaddexp = quiet_about_nan(np.logaddexp)
+        self.xp.logaddexp2 = quiet_about_nan(np.logaddexp2)
         self.xp.sum, self.xp.prod = reduction(np.add), reduction(np.multiply)
         self.xp.max, self.xp.min = reduction(np.maximum), reduction(np.minimum)
         self.xp.all, self.xp.any = reduction(np.logical_and, bool), reduction(np.logical_or, bool)

@@ -8,7 +8,7 @@ plain transposes: for ``y = f(z)`` a rule returns ``g * f'(z)``. The gradient th
 from __future__ import annotations
 
 import _thread  # all of threading would cost the import of the package a millisecond
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from everyo.core.cotangents import Partial
@@ -18,7 +18,7 @@ from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node
 from everyo.core.tensor import Tensor
 from everyo.core.walk import Walk
-from everyo.errors import DTypeError, GraphStateError, ShapeError, describe
+from everyo.errors import ArgumentError, DTypeError, EveryOError, GraphStateError, ShapeError, describe
 
 _accumulating = _thread.allocate_lock()
 
@@ -29,31 +29,54 @@ def backward(
     *,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Tensor | Sequence[Tensor] | None = None,
+    inputs: Tensor | Iterable[Tensor] | None = None,
 ) -> None:
     """Accumulate the gradients of `outputs` into the leaves; the meaning of `Tensor.backward`.
 
     Nothing is accumulated before the whole pass has succeeded, so an exception in a rule or a hook
     leaves every ``grad`` as it was.
     """
-    roots = _as_tuple(outputs)
-    chosen = None if inputs is None else _as_tuple(inputs)
+    roots = _as_tuple(outputs, "outputs")
+    chosen = None if inputs is None else _as_tuple(inputs, "inputs")
     targets = None if chosen is None else {x._require_node("backward") for x in chosen}
     arrived = run(roots, _as_seeds(gradients, roots), targets, retain_graph, create_graph)
     receivers: list[tuple[Tensor, Any]] = []
     for node, cotangent in arrived.items():
         if isinstance(node, LeafNode):
             receiver = node.leaf()
+            if receiver is not None and (receiver.grad_node is None or not receiver.is_leaf):
+                receiver = None  # it was frozen since the forward pass
         else:
             receiver = node.extras.retained() if node.extras and node.extras.retained else None
         for x in chosen or ():
             if x.grad_node is node:
                 receiver = x
         if receiver is not None:
+            _require_addable(receiver)
             receivers.append((receiver, leave(cotangent, receiver)))
     with _accumulating:
         for receiver, gradient in receivers:
             accumulate_grad(receiver, gradient)
+
+
+def _require_addable(receiver: Tensor) -> None:
+    """Raise unless the gradient that `receiver` holds, perhaps set by the user, is one of its own kind."""
+    held: Any = receiver.grad
+    if held is None:
+        return
+    kind: type[EveryOError] | None = None
+    if not isinstance(held, Tensor) or held.dtype != receiver.dtype:
+        kind = DTypeError
+    elif tuple(held.shape) != tuple(receiver.shape):
+        kind = ShapeError
+    if kind is not None:
+        raise kind(
+            "the grad that was set is no gradient of its tensor, so nothing can be added to it",
+            operation="backward",
+            expected=f"None or a tensor: {describe(receiver)}",
+            found=describe(held),
+            remedy="call zero_grad(), or set a tensor of that shape and dtype",
+        )
 
 
 def accumulate_grad(receiver: Tensor, gradient: Tensor) -> None:
@@ -68,7 +91,7 @@ def accumulate_grad(receiver: Tensor, gradient: Tensor) -> None:
 
 def grad(
     outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Iterable[Tensor],
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -80,7 +103,7 @@ def grad(
     ----------
     outputs : tensor or sequence of tensors
         What is differentiated; several outputs are summed, weighted by `grad_outputs`.
-    inputs : tensor or sequence of tensors
+    inputs : tensor or iterable of tensors
         With respect to what; leaves or intermediate results.
     grad_outputs : tensor, array or a sequence of them, optional
         The gradient with respect to each output, of its shape. May be left out for outputs of one
@@ -103,6 +126,8 @@ def grad(
         If an input does not require grad or is unused, or the graph was freed.
     ShapeError, DTypeError
         If a given gradient does not fit its output.
+    ArgumentError
+        If there is no output or no input.
 
     Examples
     --------
@@ -113,7 +138,7 @@ def grad(
     >>> print(g.detach(), h)
     [27.] [18.]
     """
-    roots, chosen = _as_tuple(outputs), _as_tuple(inputs)
+    roots, chosen = _as_tuple(outputs, "outputs"), _as_tuple(inputs, "inputs")
     nodes = [x._require_node("grad") for x in chosen]
     arrived = run(roots, _as_seeds(grad_outputs, roots), set(nodes), retain_graph, create_graph)
     results: list[Tensor | None] = []
@@ -141,6 +166,7 @@ def run(
 ) -> dict[Node, Any]:
     """Seed `roots` and walk back; return the cotangents that arrived at the targets, or at the leaves."""
     retain = create_graph if retain_graph is None else retain_graph
+    create_graph = create_graph or any(getattr(g, "level", 0) for g in gradients)  # they carry tangents
     walk = Walk(targets, retain, create_graph)
     for i, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
         walk.seed(root._require_node("backward"), enter(root, gradient, i, create_graph))
@@ -221,18 +247,23 @@ def leave(cotangent: Any, receiver: Tensor) -> Tensor:
     return wrap(receiver.backend.xp.materialize(cotangent))
 
 
-def _as_tuple(tensors: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
-    found = tuple(tensors) if isinstance(tensors, (tuple, list)) else (tensors,)
+def _as_tuple(tensors: Tensor | Iterable[Tensor], role: str) -> tuple[Tensor, ...]:
+    single = isinstance(tensors, Tensor) or not isinstance(tensors, Iterable)
+    found: Any = (tensors,) if single else tuple(tensors)
     for t in found:
         if not isinstance(t, Tensor):
             raise DTypeError(
                 "only tensors can be differentiated",
                 operation="backward",
-                expected="a tensor or a sequence of tensors",
-                found=type(t).__name__,
+                expected="a tensor or several tensors",
+                found=type(tensors if single else t).__name__,
                 remedy="make it one with eo.tensor(..., requires_grad=True)",
             )
-    return found
+    if not found:
+        raise ArgumentError(
+            f"there are no {role}", operation="backward", expected="at least one tensor", found="none"
+        )
+    return found  # type: ignore[no-any-return]
 
 
 def _as_seeds(gradients: Any, roots: Sequence[Tensor]) -> Sequence[Any]:

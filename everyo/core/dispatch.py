@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everyo.core import device
-from everyo.core.dtypes import DIFFERENTIABLE, default_for
+from everyo.core.dtypes import DIFFERENTIABLE, default_for, refuse_complex
 from everyo.core.modes import current_mode
 from everyo.core.tape import Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
 from everyo.core.traced import top_of
-from everyo.errors import DTypeError, EveryOError, IndexingError, ShapeError, describe, user_line
+from everyo.errors import (
+    ArgumentError,
+    DTypeError,
+    EveryOError,
+    IndexingError,
+    ShapeError,
+    describe,
+    user_line,
+)
 
 if TYPE_CHECKING:
     from everyo.core.primitive import Primitive
 
 NO_PARAMS: dict[str, Any] = {}
-EXPLAINED = (ValueError, TypeError, IndexError)  # what kernels raise for bad operands; the rest is not ours
+EXPLAINED = (
+    ValueError,
+    TypeError,
+    IndexError,
+    OverflowError,
+)  # what kernels raise for bad operands; the rest is not ours
 WEAK = frozenset({int, float, complex, bool})  # Python scalars take the dtype of what they meet
+WEAK_KINDS = {"i": 0, "u": 0, "f": 0.0, "c": 0j}  # a number for each kind of data that is weak in lists
 
 
 def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = NO_PARAMS) -> Any:
@@ -267,21 +281,47 @@ def wrap_output(array: Any, node: Node | None, index: int) -> Tensor:
 
 
 def coerce(primitive: Primitive, values: Sequence[Any]) -> list[Any]:
-    """Return operands as arrays: lists are converted, and scalars too where no array gives them a dtype."""
+    """Return operands as arrays: lists are converted, and scalars too where no array gives them a dtype.
+
+    Lists of Python numbers are as weak as the numbers where operands promote.
+    """
     anchors = [v for v in values if device.backend_of(v) is not None]
     backend = device.common_backend(anchors, primitive.name)
     place = backend.device_of(anchors[0]) if anchors else backend.devices[0]
+    for i, value in enumerate(values):
+        if value is None and i not in primitive.options.get("optional", ()):
+            array_from(value, backend, place, primitive.name)  # raises
+    met = anchors if primitive.broadcasts else []
+    if primitive.broadcasts and not anchors:
+        met = [strongest(array_from(v, backend, place, primitive.name) for v in values if v is not None)]
     coerced = []
     for value in values:
         if value is None or isinstance(value, backend.array_types) or (type(value) in WEAK and anchors):
             coerced.append(value)
         else:
-            coerced.append(array_from(value, backend, place, primitive.name))
+            coerced.append(array_from(value, backend, place, primitive.name, met=met))
     return coerced
 
 
-def array_from(value: Any, backend: device.Backend, place: str, operation: str, dtype: Any = None) -> Any:
-    """Return Python data as an array of `dtype`, or of its kind's default; DTypeError for anything else."""
+def array_from(
+    value: Any,
+    backend: device.Backend,
+    place: str,
+    operation: str,
+    dtype: Any = None,
+    met: Sequence[Any] = (),
+) -> Any:
+    """Return Python data as an array of `dtype`, or of the default of its kind.
+
+    Beside the arrays that it has `met` it is weak: as a number would, it takes their dtype.
+
+    Raises
+    ------
+    DTypeError
+        If it is not numeric data of one shape, or has imaginary parts that `dtype` would drop.
+    ArgumentError
+        If a value is outside the range of an integer `dtype`.
+    """
     try:
         array = backend.asarray(value, None, place)
     except (TypeError, ValueError) as error:
@@ -292,9 +332,39 @@ def array_from(value: Any, backend: device.Backend, place: str, operation: str, 
             found=f"{type(value).__name__}: {error}",
             remedy="convert it with eo.tensor(...)",
         ) from None
+    kind = array.dtype.kind
     if dtype is None:  # a given dtype must not pass through the default one, which could round
-        dtype = default_for(array.dtype.kind)
-    return array if dtype is None else backend.asarray(array, dtype, place)
+        weak = met and kind in WEAK_KINDS
+        dtype = (
+            backend.xp.result_type(*[x.dtype for x in met], WEAK_KINDS[kind]) if weak else default_for(kind)
+        )
+    if dtype is None:
+        return array
+    refuse_complex(array.dtype, dtype, operation)
+    if dtype.kind in "iu" and array.size:
+        _require_range(array, dtype, backend, operation)
+    return backend.asarray(array, dtype, place)
+
+
+def strongest(arrays: Iterable[Any]) -> Any:
+    """Return an array (or tensor) of the highest kind, which decides the dtype where all are Python data."""
+    return max(arrays, key=lambda array: "biufc".index(array.dtype.kind))
+
+
+def _require_range(array: Any, dtype: Any, backend: device.Backend, operation: str) -> None:
+    """Raise ArgumentError for numbers that `dtype`, an integer one, cannot hold."""
+    low, high = array.min().item(), array.max().item()
+    limits = backend.xp.iinfo(dtype)
+    if not (
+        limits.min - 1 < low and high < limits.max + 1
+    ):  # as a conversion truncates; a NaN is in no range
+        raise ArgumentError(
+            "a number is outside the range of the dtype",
+            operation=operation,
+            expected=f"{limits.min} to {limits.max} for {dtype}",
+            found=f"{low} to {high}" if low != high else str(low),
+            remedy="use a wider dtype",
+        )
 
 
 def note(node: Node) -> None:
@@ -329,6 +399,15 @@ def explain(
             expected="dtypes that the operation is defined for",
             found=str(error),
             remedy="convert first, for example x.astype(eo.float32)",
+        )
+    if isinstance(error, OverflowError):
+        return ArgumentError(
+            "a number is outside the range of the dtype that it meets",
+            operation=primitive.name,
+            inputs=operands,
+            expected="a number that the dtype can hold",
+            found=str(error),
+            remedy="convert the tensor to a wider dtype first",
         )
     if isinstance(error, IndexError):
         return IndexingError(

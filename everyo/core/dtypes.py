@@ -100,3 +100,15 @@ def require_differentiable(dtype: DType, operation: str) -> None:
             found=str(dtype),
             remedy="convert first: x.astype(eo.float32).requires_grad_()",
         )
+
+
+def refuse_complex(dtype: DType, target: DType, operation: str) -> None:
+    """Raise DTypeError if a conversion of `dtype` to `target` would drop imaginary parts."""
+    if dtype.kind == "c" and target.kind not in "cb":
+        raise DTypeError(
+            "complex elements would lose their imaginary part",
+            operation=operation,
+            expected="a complex dtype",
+            found=str(target),
+            remedy="take the real part first",
+        )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, TypeVar
@@ -26,12 +26,16 @@ class Mode:
         `inference_mode` is on: `enable_grad` inside it has no effect.
     anomaly : bool
         `detect_anomaly` is on: nodes keep their source line and the backward pass checks its values.
+    switch, below : ModeSwitch and Mode, or None
+        The block that this mode belongs to, and the mode outside of it.
     """
 
-    __slots__ = ("anomaly", "grad", "inference")
+    __slots__ = ("anomaly", "below", "grad", "inference", "switch")
 
     def __init__(self, grad: bool = True, inference: bool = False, anomaly: bool = False) -> None:
         self.grad, self.inference, self.anomaly = grad, inference, anomaly
+        self.switch: ModeSwitch | None = None
+        self.below: Mode | None = None
 
     def replace(self, **changes: bool) -> Mode:
         """Return a new mode with some attributes changed."""
@@ -53,14 +57,18 @@ class ModeSwitch:
     caller's mode never leaks in or out.
     """
 
-    def __init__(self) -> None:
-        self._entered: list[tuple[Mode, Mode]] = []
+    def __new__(cls, *args: Any) -> Any:
+        self = super().__new__(cls)
+        if args and callable(args[0]):  # used as a bare decorator
+            self.__init__()  # type: ignore[misc]
+            return self(args[0])
+        return self
 
     def change(self, mode: Mode) -> Mode:
         """Return the mode to switch to."""
         raise NotImplementedError
 
-    def fresh(self) -> ModeSwitch:
+    def fresh(self) -> Any:
         """Return an independent switch of the same kind, for one call of a decorated function."""
         return type(self)()
 
@@ -70,16 +78,24 @@ class ModeSwitch:
 
     def _switch(self, previous: Mode) -> None:
         mode = self.change(previous)
-        self._entered.append((mode, previous))
+        mode.switch, mode.below = self, previous
         _mode.set(mode)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # One switch may be entered by several threads and tasks: each finds the mode that it set itself.
-        mode = current_mode()
-        index = next((i for i in reversed(range(len(self._entered))) if self._entered[i][0] is mode), -1)
-        _mode.set(self._entered.pop(index)[1])
+        # Blocks in generators may end in another order than they began: what began later stays in force.
+        # A block that began in another thread or context is not found and changes nothing here.
+        mode: Mode | None = current_mode()
+        later: list[ModeSwitch] = []
+        while mode is not None and mode.switch is not self:
+            if mode.switch is not None:
+                later.append(mode.switch)
+            mode = mode.below
+        if mode is not None and mode.below is not None:
+            _mode.set(mode.below)
+            for switch in reversed(later):
+                switch._switch(current_mode())
 
     def __call__(self, function: F) -> F:
         if inspect.isgeneratorfunction(function):
@@ -96,6 +112,28 @@ class ModeSwitch:
                 return await _Awaitable(_drive(self.fresh, function(*args, **kwargs).__await__()))
 
             return coroutine  # type: ignore[return-value]
+        if inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def async_generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+                inner = function(*args, **kwargs)
+                step = inner.__anext__()
+                try:
+                    while True:
+                        try:
+                            value = await _Awaitable(_drive(self.fresh, step.__await__()))
+                        except StopAsyncIteration:
+                            return
+                        try:
+                            step = inner.asend((yield value))
+                        except GeneratorExit:
+                            raise
+                        except BaseException as error:
+                            step = inner.athrow(error)
+                finally:
+                    await _Awaitable(_drive(self.fresh, inner.aclose().__await__()))
+
+            return async_generator  # type: ignore[return-value]
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -189,21 +227,13 @@ class inference_mode(ModeSwitch):
     False
     """
 
-    def __new__(cls, mode: Any = True) -> Any:
-        self = super().__new__(cls)
-        if callable(mode):  # used as a bare decorator
-            self.__init__(True)  # type: ignore[misc]
-            return self(mode)
-        return self
-
     def __init__(self, mode: bool = True) -> None:
-        super().__init__()
         self.mode = mode
 
     def change(self, mode: Mode) -> Mode:
         return mode.replace(grad=not self.mode, inference=self.mode)
 
-    def fresh(self) -> ModeSwitch:
+    def fresh(self) -> Any:
         return inference_mode(self.mode)
 
 
@@ -226,10 +256,11 @@ class set_grad_enabled(ModeSwitch):
     """
 
     def __init__(self, mode: bool) -> None:
-        super().__init__()
         self.mode = bool(mode)
-        self._before = current_mode()
-        _mode.set(self.change(self._before))
+        self._before = before = current_mode()
+        mode_now = self.change(before)
+        mode_now.switch, mode_now.below = before.switch, before.below  # the block around it ends it
+        _mode.set(mode_now)
 
     def change(self, mode: Mode) -> Mode:
         return mode.replace(grad=self.mode and not mode.inference)
@@ -242,7 +273,7 @@ class set_grad_enabled(ModeSwitch):
         _mode.set(self._before)  # as a decorator it concerns the function alone
         return super().__call__(function)
 
-    def fresh(self) -> ModeSwitch:
+    def fresh(self) -> Any:
         return set_grad_enabled(self.mode)
 
 

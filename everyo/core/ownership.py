@@ -18,7 +18,8 @@ def sole_owner(tensor: Tensor) -> bool:
     """Return whether the tensor's array may be overwritten without anybody noticing.
 
     CPython counts every holder: a graph that saved the array, another tensor, a view of it. A caller
-    must not hold ``tensor.data`` in a variable, which counts too.
+    must not hold ``tensor.data`` in a variable, which counts too. Threads that change one and the same
+    tensor object while others read it need a lock of their own: a reader may come after the count.
     """
     if _holders(tensor) != _ALONE:
         return False

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everyo.core.cotangents import Several
-from everyo.errors import GraphStateError
+from everyo.errors import DTypeError, GraphStateError
 
 if TYPE_CHECKING:
     from everyo.core.primitive import Plan
@@ -89,7 +89,8 @@ class Node:
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after this node's rule has run.
 
-        A tuple that it returns replaces `grad_inputs`.
+        A tuple that it returns replaces `grad_inputs`. The gradients are plain transposes, as in
+        `backward_fn`; of an operation with several results they are a dict by result position.
         """
         return RemovableHandle(self.ensure_extras().after, hook)
 
@@ -194,6 +195,13 @@ class RemovableHandle:
     _keys = itertools.count()
 
     def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        if not callable(hook):
+            raise DTypeError(
+                "a hook is called with gradients",
+                operation="hook",
+                expected="a callable",
+                found=type(hook).__name__,
+            )
         self._hooks, self._key = hooks, next(self._keys)
         hooks[self._key] = hook
 

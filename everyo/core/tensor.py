@@ -15,7 +15,7 @@ from everyo.core.modes import current_mode
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node, RemovableHandle
 from everyo.core.traced import Traced
-from everyo.errors import DTypeError, GraphStateError, ShapeError, describe
+from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
 
 
 class Tensor:
@@ -193,6 +193,7 @@ class Tensor:
                 )
             self.grad_node = None
         elif self.grad_node is None:
+            self._refuse_transformed("requires_grad_", "call it outside: jvp goes around backward()")
             require_differentiable(self.dtype, "requires_grad_")
             if current_mode().inference:
                 raise GraphStateError(
@@ -253,8 +254,21 @@ class Tensor:
         """
         return RemovableHandle(self._require_node("register_hook").ensure_extras().on_gradient, hook)
 
+    def _refuse_transformed(self, operation: str, remedy: str) -> None:
+        """Raise GraphStateError for a value inside a transformation, whose derivative would be lost."""
+        if self.level:
+            raise GraphStateError(
+                "the tensor belongs to a running transformation",
+                operation=operation,
+                inputs=describe(self),
+                expected="a tensor outside of jvp",
+                found="a value that carries a tangent",
+                remedy=remedy,
+            )
+
     def _require_node(self, operation: str) -> Node:
         if self.grad_node is None:
+            self._refuse_transformed(operation, "take the gradient of what jvp returns")
             raise GraphStateError(
                 "the tensor does not require grad",
                 operation=operation,
@@ -283,7 +297,7 @@ class Tensor:
             Keep what was saved, so that another backward pass can follow. Default: `create_graph`.
         create_graph : bool, default False
             Record the backward pass itself, for derivatives of higher order.
-        inputs : tensor or sequence of tensors, optional
+        inputs : tensor or iterable of tensors, optional
             Accumulate only into these.
 
         Raises
@@ -344,9 +358,14 @@ class Tensor:
                 )
             self.data = value.data  # an update of a parameter: it stays the same leaf
             return
+        retained = self.retains_grad
+        if retained:  # `grad` is from now on that of the new value
+            self.grad_node.extras.retained = None  # type: ignore[union-attr]
         if isinstance(value.data, Traced) and value.level > self.level:
             value.data.interpreter.adopt(self, self.data, self.grad_node)
         self.data, self.grad_node = value.data, value.grad_node
+        if retained and self.grad_node is not None:
+            self.retain_grad()
 
     # ---- leaving the tensor world
 
@@ -390,6 +409,14 @@ class Tensor:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ArgumentError(
+                    "the conversion needs a copy",
+                    operation="__array__",
+                    inputs=describe(self),
+                    expected=f"dtype {array.dtype}",
+                    found=f"dtype {dtype} and copy=False",
+                )
             return array.astype(dtype)
         return array.copy() if copy else array
 
@@ -481,7 +508,8 @@ class Tensor:
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())
+        equal = self == value
+        return isinstance(equal, Tensor) and bool(equal.any())  # nothing equals None or a string
 
     def __repr__(self) -> str:
         from everyo.core.printing import represent
@@ -497,51 +525,11 @@ class Tensor:
     # ---- copies
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if not self.is_leaf:
-            raise GraphStateError(
-                "only a leaf can be copied deeply",
-                operation="deepcopy",
-                inputs=describe(self),
-                expected="a tensor that no recorded operation made",
-                found=f"the result of {self.grad_node.name}" if self.grad_node else "",
-                remedy="copy x.detach(), or use x.clone(), which stays in the graph",
-            )
-        if self.level:
-            return op.copy(self)  # type: ignore[no-any-return]
-        copied: Tensor = self._rebuild(self.data.copy())
-        memo[id(self)] = copied
-        if self.grad is not None:
-            copied.grad = self.grad.detach()._rebuild(self.grad.data.copy())
-        return copied
+        from everyo.core.copying import deep_copy
 
-    def _rebuild(self, array: Any) -> Any:
-        """Return a leaf of this class and grad state around `array`."""
-        copied = object.__new__(type(self))
-        copied.data, copied.grad, copied.grad_node = array, None, None
-        if self.grad_node is not None:
-            copied.grad_node = LeafNode(copied)
-        return copied
+        return deep_copy(self, memo)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if not self.is_leaf:
-            raise GraphStateError(
-                "only a leaf can be pickled: a graph does not travel",
-                operation="pickle",
-                inputs=describe(self),
-                expected="a tensor that no recorded operation made",
-                found=f"the result of {self.grad_node.name}" if self.grad_node else "",
-                remedy="pickle x.detach()",
-            )
-        return (
-            _unpickle,
-            (type(self), self._host("pickle"), self.device, self.requires_grad, self.grad),
-        )
+        from everyo.core.copying import reduce
 
-
-def _unpickle(
-    kind: type[Tensor], array: Any, device: str, requires_grad: bool, grad: Tensor | None
-) -> Tensor:
-    backend, place = devices.backend_for(device)
-    tensor = object.__new__(kind)
-    tensor.data, tensor.grad, tensor.grad_node = backend.asarray(array, None, place), grad, None
-    return tensor.requires_grad_() if requires_grad else tensor
+        return reduce(self)

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from everyo.core import anomaly
-from everyo.core.cotangents import Partial, add
+from everyo.core.cotangents import Partial, Several, add
 from everyo.core.device import Backend, backend_of
 from everyo.core.dispatch import settle, wrap, wrap_output
 from everyo.core.modes import Mode, ModeSwitch, current_mode
@@ -15,7 +15,7 @@ from everyo.core.primitive import ALL, OUT, STATIC, Plan
 from everyo.core.registry import op
 from everyo.core.tape import FREED, Extras, Node
 from everyo.core.tensor import Tensor
-from everyo.errors import ShapeError, describe
+from everyo.errors import DTypeError, EveryOError, ShapeError, describe
 
 _age = attrgetter("age")
 
@@ -37,7 +37,6 @@ class recording(ModeSwitch):
     """Switch recording on or off for the walk's own purposes, whatever the user's mode says."""
 
     def __init__(self, on: bool) -> None:
-        super().__init__()
         self.on = on
 
     def change(self, mode: Mode) -> Mode:
@@ -78,6 +77,7 @@ class Walk:
             for node in order:
                 if not self.useful.isdisjoint(node.parents):
                     self.useful.add(node)
+            order = [node for node in order if node in self.useful]
         with backend.quiet() as self.watch:
             if self.create_graph:
                 with recording(True):
@@ -87,7 +87,8 @@ class Walk:
         return self.arrived
 
     def _walk(self, order: list[Node]) -> None:
-        pending, watch, retain = self.pending, self.watch, self.retain
+        pending, watch = self.pending, self.watch
+        retain = self.retain or self.targets is not None  # then `_step` frees those whose rule ran, alone
         plain = not (self.create_graph or self.checking or self.targets is not None)
         parents: Sequence[Node]
         cotangents: Any
@@ -152,6 +153,8 @@ class Walk:
                 anomaly.check_unchanged(node)
             if extras.before:
                 (g,) = run_node_hooks(extras.before, self.create_graph, (g,))
+                if g is None:
+                    return (), ()
         self.watch.tripped = False
         cotangents = plan.pull(g, saved, node.params)
         if self.watch.tripped:
@@ -162,6 +165,8 @@ class Walk:
             cotangents = run_node_hooks(extras.after, self.create_graph, tuple(cotangents), (g,))
         if self.checking:
             anomaly.check_finite(node, cotangents)
+        if self.targets is not None and not self.retain:
+            node.saved = FREED
         return parents, cotangents
 
     def _check(self, plan: Plan, cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> Sequence[Any]:
@@ -190,7 +195,9 @@ def restore(cotangents: Sequence[Any], inputs: Sequence[tuple[tuple[int, ...], A
 def repair(cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> list[Any]:
     """Set the cotangent to 0 where the incoming one is 0: an infinite slope times nothing is nothing.
 
-    A residual that is itself NaN keeps its NaN. Called only when an elementwise rule made a NaN.
+    A residual that is itself NaN keeps its NaN. Called only when an elementwise rule made a NaN. The
+    convention can hide an indeterminate form: ``sqrt(x) * sqrt(x)`` at 0 sends a cotangent of 0 into an
+    infinite slope and gets the gradient 0, where the limit is 1.
     """
     dead = op.equal(g, 0)
     for residual in saved:
@@ -242,14 +249,7 @@ def run_gradient_hooks(extras: Extras, g: Any, create_graph: bool) -> Any:
             result = hook(shown if isinstance(shown, Tensor) else wrap(settle(shown)))
         if result is None:
             continue
-        if not isinstance(result, Tensor) or result.shape != g.shape or result.dtype != g.dtype:
-            raise ShapeError(
-                "a gradient hook returned something that is no gradient of its tensor",
-                operation="hook",
-                expected=f"None or a tensor: {describe(g)}",
-                found=describe(result),
-                remedy="return a tensor of the gradient's shape and dtype",
-            )
+        _require_alike(result, g, "a gradient hook")
         g = result if create_graph else result.data
         g = op.conj(g) if complex_ else g
     return g
@@ -257,14 +257,9 @@ def run_gradient_hooks(extras: Extras, g: Any, create_graph: bool) -> Any:
 
 def run_node_hooks(hooks: dict[int, Any], create_graph: bool, values: Any, *context: Any) -> Any:
     """Pass cotangents through the hooks of a node; a tuple that a hook returns replaces them."""
-
-    def shown(items: Any) -> tuple[Any, ...]:
-        settled = (v.settle() if isinstance(v, Partial) else v for v in items)
-        return tuple(v if v is None or isinstance(v, Tensor) else wrap(v) for v in settled)
-
     for hook in tuple(hooks.values()):
         with recording(create_graph):
-            result = hook(shown(values), *(shown(items) for items in context))
+            result = hook(*(tuple(_shown(v) for v in items) for items in (values, *context)))
         if result is None:
             continue
         if not isinstance(result, tuple) or len(result) != len(values):
@@ -272,8 +267,46 @@ def run_node_hooks(hooks: dict[int, Any], create_graph: bool, values: Any, *cont
                 "a node hook returned something else than one cotangent for each that it was given",
                 operation="hook",
                 expected=f"None or a tuple of {len(values)}",
-                found=repr(type(result).__name__),
+                found=f"{len(result)} of them" if isinstance(result, tuple) else type(result).__name__,
                 remedy="return a tuple of the same length",
             )
-        values = tuple(v.data if isinstance(v, Tensor) and not create_graph else v for v in result)
+        values = tuple(_taken(new, old, create_graph) for new, old in zip(result, values, strict=True))
     return values
+
+
+def _shown(value: Any) -> Any:
+    """Return a cotangent as hooks see it: a tensor, or for several results a dict of such by position."""
+    value = value.settle() if isinstance(value, Partial) else value
+    if isinstance(value, dict):
+        return {position: _shown(v) for position, v in value.items()}
+    return value if value is None or isinstance(value, Tensor) else wrap(settle(value))
+
+
+def _taken(new: Any, old: Any, create_graph: bool) -> Any:
+    """Return what a hook gave in place of the cotangent `old` as the walk passes it on."""
+    old, part = (old.settle(), type(old)) if isinstance(old, Partial) else (old, None)
+    if isinstance(old, dict) and isinstance(new, dict):
+        taken = {i: _taken(v, old.get(i), create_graph) for i, v in new.items() if v is not None}
+        return Several(taken) if part is Several else taken
+    if new is None:
+        return None
+    _require_alike(new, old, "a node hook")
+    return new if create_graph else new.data
+
+
+def _require_alike(new: Any, old: Any, source: str) -> None:
+    """Raise unless what a hook returned is a tensor that can stand for the cotangent `old`."""
+    kind: type[EveryOError] | None = None
+    if not isinstance(new, Tensor) or isinstance(old, dict) or (old is not None and new.dtype != old.dtype):
+        kind = DTypeError
+    elif old is not None and tuple(new.shape) != tuple(old.shape):
+        kind = ShapeError
+    if kind is not None:
+        several = "a dict of tensors by result position" if isinstance(old, dict) else "a tensor"
+        raise kind(
+            f"{source} returned something that is no gradient",
+            operation="hook",
+            expected=f"None or {several}" + (f": {describe(old)}" if hasattr(old, "dtype") else ""),
+            found=describe(new),
+            remedy="return tensors of the shape and dtype that the hook was given",
+        )

@@ -51,7 +51,8 @@ def run(
     Returns
     -------
     int
-        0, or 130 after Ctrl-C, which leaves weights, metrics and pictures of the training so far.
+        0, or 130 after Ctrl-C, which leaves weights, metrics and pictures of the training so far
+        (before the first step nothing is written, so that an earlier run's files stay).
 
     Raises
     ------
@@ -77,11 +78,12 @@ def _require_packages() -> None:
     missing = [name for module, name in _PACKAGES.items() if importlib.util.find_spec(module) is None]
     if missing:
         raise UnsupportedOperationError(
-            f"the demo needs {', '.join(missing)}",
-            operation="demo",
+            f"packages are missing: {', '.join(missing)}",
+            operation="everyo demo",
             expected="what the extra `train` brings",
             found="not installed",
             remedy="pip install 'everyo[train]'",
+            line="",
         )
 
 
@@ -97,7 +99,7 @@ class _Run:
         self.generator = eo.random.Generator(config.seed)
         self.model = DigitReader(config.channels, config.hidden, config.dropout, self.generator)
         self.parameters = sum(p.size for p in self.model.parameters())
-        self.checked = 0
+        self.checked = self.steps = 0
         self.epochs: list[dict[str, Any]] = []
 
     def complete(self) -> int:
@@ -108,7 +110,9 @@ class _Run:
             self.train()
             finished = True
         except KeyboardInterrupt:
-            pass  # what has been learned so far is kept
+            if not self.steps:
+                self.screen.stopped()
+                return INTERRUPTED
         accuracy = self.save(finished)
         self.draw()
         self.screen.outro(accuracy, TARGET, finished, time.perf_counter() - self.started, self.folder)
@@ -125,13 +129,11 @@ class _Run:
         config, count = self.config, len(self.examples.labels)
         steps = config.epochs * -(-count // config.batch_size)
         optimizer = optim.Adam(self.model.parameters(), lr=config.learning_rate)
-        done = 0
         with self.screen.progress(steps) as show:
 
             def after_batch(loss: float, accuracy: float) -> None:
-                nonlocal done
-                done += 1
-                optimizer.param_groups[0]["lr"] = cosine(config.learning_rate, done / steps)
+                self.steps += 1
+                optimizer.param_groups[0]["lr"] = cosine(config.learning_rate, self.steps / steps)
                 show(1, epoch=epoch, loss=loss, accuracy=accuracy)
 
             for epoch in range(1, config.epochs + 1):

@@ -50,6 +50,10 @@ class Screen:
 
             yield show
 
+    def stopped(self) -> None:
+        """Say that nothing has been learned yet."""
+        self.console.print("Interrupted before the first step; nothing was written.")
+
     def outro(self, accuracy: float, target: float, finished: bool, seconds: float, folder: Path) -> None:
         """Say what came out."""
         reached = accuracy >= target

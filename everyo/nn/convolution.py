@@ -11,6 +11,7 @@ from everyo.nn.linear import start
 from everyo.nn.module import Module
 from everyo.nn.parameter import Parameter
 from everyo.ops.creation import zeros
+from everyo.ops.windows import per_axis
 
 Size = int | Sequence[int]
 
@@ -44,14 +45,7 @@ class _Convolution(Module):
                 expected="in_channels and out_channels that are multiples of groups",
                 found=f"in_channels={in_channels}, out_channels={out_channels}, groups={groups}",
             )
-        kernel = (kernel_size,) * self.rank if isinstance(kernel_size, int) else tuple(kernel_size)
-        if len(kernel) != self.rank:
-            raise ArgumentError(
-                "kernel_size has the wrong length",
-                operation=type(self).__name__,
-                expected=f"an int or {self.rank} of them",
-                found=repr(kernel_size),
-            )
+        kernel = per_axis(kernel_size, self.rank, 1, "kernel_size", type(self).__name__)
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
         shape = (out_channels, in_channels // groups, *kernel)
@@ -116,7 +110,7 @@ class Conv2d(_Convolution):
     Raises
     ------
     ArgumentError
-        If the channels are not multiples of `groups`, or `kernel_size` has the wrong length.
+        If the channels are not multiples of `groups`, or `kernel_size` does not suit the axes.
 
     Examples
     --------

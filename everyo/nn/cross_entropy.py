@@ -9,7 +9,7 @@ from everyo import ops
 from everyo.core.tensor import Tensor
 from everyo.core.traced import innermost
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
-from everyo.nn.reduction import reduce, require_reduction, require_same_shape
+from everyo.nn.reduction import paired, reduce, require_reduction
 from everyo.ops.creation import as_tensor
 
 
@@ -120,8 +120,7 @@ def binary_cross_entropy_with_logits(
     >>> print(binary_cross_entropy_with_logits(eo.tensor([0.0, 400.0]), eo.ones(2), reduction="sum"))
     0.6931472
     """
-    input, target = as_tensor(input), as_tensor(target)
-    require_same_shape(input, target, "binary_cross_entropy_with_logits")
+    input, target = paired(input, target, "binary_cross_entropy_with_logits")
     positive = target if pos_weight is None else target * as_tensor(pos_weight)
     losses = positive * ops.softplus(-input) + (1 - target) * ops.softplus(input)
     if weight is not None:
@@ -132,12 +131,20 @@ def binary_cross_entropy_with_logits(
 def _class_axis(input: Tensor, operation: str) -> int:
     """Return the axis of the classes, which must not be empty."""
     axis = min(input.ndim, 2) - 1
-    if axis < 0 or input.shape[axis] == 0 or input.dtype.kind != "f":
+    if input.dtype.kind != "f":
+        raise DTypeError(
+            "logits are real floating-point numbers",
+            operation=operation,
+            expected="a float dtype",
+            found=describe(input),
+            remedy="convert them: input.astype(eo.float32)",
+        )
+    if axis < 0 or input.shape[axis] == 0:
         raise ShapeError(
             "there are no classes to choose from",
             operation=operation,
             inputs=describe(input),
-            expected="real floating-point input of shape (N, C, ...) or (C,) with C > 0",
+            expected="input of shape (N, C, ...) or (C,) with C > 0",
             found=describe(input),
         )
     return axis
@@ -202,13 +209,15 @@ def _hard(
         spread = logs if weight is None else logs * _along(weight, logs, axis)
         losses = (1 - smoothing) * losses - smoothing / logs.shape[axis] * ops.sum(spread, axis=axis)
     if not everything:
-        losses, shares = ops.where(valid, losses, 0.0), ops.where(valid, shares, 0.0)
+        nothing = ops.zeros_like(shares)
+        losses, shares = ops.where(valid, losses, nothing), ops.where(valid, shares, nothing)
     if reduction != "mean":
         return reduce(losses, reduction, operation)
     total = ops.sum(shares)
-    nothing = total == 0
+    empty = total == 0
     # 0 / 0 would make the gradient NaN as well, which one batch without targets must not do to a model.
-    return ops.sum(losses) / ops.where(nothing, 1.0, total) + ops.where(nothing, math.nan, 0.0)
+    mean = ops.sum(losses) / ops.where(empty, ops.ones_like(total), total)
+    return mean + ops.where(empty, ops.full_like(total, math.nan), ops.zeros_like(total))
 
 
 def _pick(logs: Tensor, target: Tensor, axis: int) -> Tensor:

@@ -86,7 +86,18 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
             found=f"{input.shape} and {weight.shape}",
         )
     y = input @ ops.permute_dims(weight, (1, 0))
-    return y if bias is None else y + bias
+    if bias is None:
+        return y
+    bias = as_tensor(bias)
+    if bias.shape != weight.shape[:1]:
+        raise ShapeError(
+            "the bias does not fit the weight",
+            operation="linear",
+            inputs=describe(input, weight, bias),
+            expected=f"a bias of shape {weight.shape[:1]}",
+            found=f"shape {bias.shape}",
+        )
+    return y + bias
 
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from everyo import ops
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.ops.creation import as_tensor
 
 
 def require_reduction(reduction: str, operation: str) -> None:
@@ -26,8 +29,15 @@ def reduce(losses: Tensor, reduction: str, operation: str) -> Tensor:
     return ops.mean(losses) if reduction == "mean" else ops.sum(losses)
 
 
-def require_same_shape(input: Tensor, target: Tensor, operation: str) -> None:
-    """Raise ShapeError unless the shapes are equal: broadcasting here hides mistakes."""
+def paired(input: Any, target: Any, operation: str) -> tuple[Tensor, Tensor]:
+    """Return input and target as tensors of one shape; an integer target takes the input's dtype.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes differ: broadcasting here hides mistakes.
+    """
+    input, target = as_tensor(input), as_tensor(target)
     if input.shape != target.shape:
         raise ShapeError(
             "input and target have different shapes",
@@ -37,3 +47,4 @@ def require_same_shape(input: Tensor, target: Tensor, operation: str) -> None:
             found=f"shape {target.shape}",
             remedy="reshape one of them, or broadcast on purpose with eo.broadcast_to",
         )
+    return input, target if target.dtype.kind in "fc" else target.astype(input.dtype)

@@ -7,13 +7,11 @@ from typing import Any
 from everyo import ops
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
-from everyo.nn.reduction import reduce, require_same_shape
-from everyo.ops.creation import as_tensor
+from everyo.nn.reduction import paired, reduce
 
 
 def _difference(input: Any, target: Any, operation: str) -> Tensor:
-    input, target = as_tensor(input), as_tensor(target)
-    require_same_shape(input, target, operation)
+    input, target = paired(input, target, operation)
     return input - target
 
 

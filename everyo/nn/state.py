@@ -44,7 +44,12 @@ def load_state(
     for name in targets:
         if name not in values:
             continue
-        target, value = targets[name], asarray(values[name])
+        target = targets[name]
+        try:
+            value = asarray(values[name])
+        except DTypeError:
+            faults.append(f"value of {name}: {type(values[name]).__name__}, not an array of numbers")
+            continue
         if value.shape != target.shape:
             faults.append(f"shape of {name}: {value.shape}, but the module has {target.shape}")
         elif _RANK[value.dtype.kind] > _RANK[target.dtype.kind]:

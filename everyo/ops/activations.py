@@ -10,7 +10,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
-from everyo.ops.creation import as_tensor
+from everyo.ops.creation import as_tensor, real_number
 from everyo.ops.families import discrete, elementwise, primitive
 
 __all__ = [
@@ -44,7 +44,13 @@ def _stop_gradient(xp: Any, x: Any) -> Any:
 
 
 @elementwise(
-    lambda g, x2: op.where_positive(g, x2), lambda g: op.zeros_like(g), domain=((-2.0, 2.0), (0.5, 2.0))
+    lambda g, x2: op.where_positive(g, x2),
+    lambda g: op.zeros_like(g),
+    domain=((-2.0, 2.0), (0.5, 2.0)),
+    samples=lambda: [
+        *(sample(*pair) for pair in (((), ()), ((2, 3), (3,)), ((2, 1), (1, 3)), ((0, 2), (2,)))),
+        sample(Values([1.0, -2.0]), Values([0, 2])),
+    ],
 )
 def _where_positive(xp: Any, x1: Any, x2: Any) -> Any:
     """`x1` where `x2` is positive, `x2` where it is not: the gate of a relu whose result is `x2`."""
@@ -112,6 +118,7 @@ def softplus(x: Any, /, beta: float = 1.0) -> Tensor:
     >>> print(eo.softplus(eo.tensor([-1000.0, 1000.0])))
     [   0. 1000.]
     """
+    beta = real_number(beta, "softplus", "beta")
     return _softplus(x) if beta == 1.0 else _softplus(as_tensor(x) * beta) / beta
 
 
@@ -266,7 +273,9 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     >>> print(eo.leaky_relu(eo.tensor([-1.0, 2.0]), 0.1))
     [-0.1  2. ]
     """
-    return apply(_leaky_relu, (x,), {"negative_slope": float(negative_slope)})
+    return apply(
+        _leaky_relu, (x,), {"negative_slope": real_number(negative_slope, "leaky_relu", "negative_slope")}
+    )
 
 
 def _elu_slope(g: Any, x: Any, alpha: float) -> Any:
@@ -308,7 +317,7 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     >>> print(f"{eo.elu(eo.tensor(-1.0)):.4f}")
     -0.6321
     """
-    return apply(_elu, (x,), {"alpha": float(alpha)})
+    return apply(_elu, (x,), {"alpha": real_number(alpha, "elu", "alpha")})
 
 
 def selu(x: Any, /) -> Tensor:
@@ -333,18 +342,9 @@ def selu(x: Any, /) -> Tensor:
     return SELU_SCALE * elu(x, SELU_ALPHA)
 
 
-def softsign(x: Any, /) -> Tensor:
+@elementwise(lambda g, x: g / (1 + op.abs(x)) / (1 + op.abs(x)))
+def softsign(xp: Any, x: Any) -> Any:
     """``x / (1 + |x|)``, elementwise: ``d softsign(x) = dx / (1 + |x|)**2``.
-
-    Parameters
-    ----------
-    x : tensor, array or number
-        Real, of any shape.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape.
 
     Examples
     --------
@@ -352,5 +352,6 @@ def softsign(x: Any, /) -> Tensor:
     >>> print(eo.softsign(eo.tensor([-1.0, 3.0])))
     [-0.5   0.75]
     """
-    x = as_tensor(x)
-    return x / (1 + op.abs(x))
+    infinite = xp.isinf(_ordered(x))
+    near = xp.where(infinite, xp.zeros_like(x), x)
+    return xp.where(infinite, xp.copysign(1.0, x), near / (1 + xp.abs(near)))

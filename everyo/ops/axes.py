@@ -1,9 +1,10 @@
-"""Axis arguments, checked and made positive in one place."""
+"""Axes and other integer arguments, checked in one place."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 from everyo.errors import DTypeError, IndexingError, ShapeError
 
@@ -18,12 +19,7 @@ def normalize_axis(axis: int, ndim: int, operation: str) -> int:
     DTypeError
         If it is no integer.
     """
-    try:
-        position = operator.index(axis)
-    except TypeError:
-        raise DTypeError(
-            "an axis must be an integer", operation=operation, expected="an int", found=repr(axis)
-        ) from None
+    position = as_integer(axis, "an axis", operation)
     if not -ndim <= position < ndim:
         raise IndexingError(
             f"axis {position} does not exist",
@@ -32,6 +28,22 @@ def normalize_axis(axis: int, ndim: int, operation: str) -> int:
             found=str(position),
         )
     return position % ndim
+
+
+def as_integer(value: Any, name: str, operation: str) -> int:
+    """Return a parameter that must be one integer; DTypeError for anything else."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise DTypeError(
+            f"{name} must be an integer", operation=operation, expected="an int", found=repr(value)
+        ) from None
+
+
+def as_integers(value: Any, name: str, operation: str) -> tuple[int, ...]:
+    """Return a parameter that is an integer or a sequence of integers as a tuple."""
+    items = value if isinstance(value, Sequence) else (value,)
+    return tuple([as_integer(item, name, operation) for item in items])
 
 
 def normalize_axes(axis: int | Sequence[int] | None, ndim: int, operation: str) -> tuple[int, ...]:

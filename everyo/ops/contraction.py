@@ -13,7 +13,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
 from everyo.ops.arithmetic import multiply
 from everyo.ops.axes import normalize_axes, normalize_axis
-from everyo.ops.creation import as_tensor
+from everyo.ops.creation import as_tensors
 from everyo.ops.families import bilinear, public
 from everyo.ops.labelled import contraction, moved_last
 
@@ -199,7 +199,8 @@ def tensordot(x1: Any, x2: Any, axes: int | tuple[Any, Any] = 2) -> Tensor:
     >>> eo.tensordot(a, b, axes=((1, 2), (1, 0))).shape
     (2, 5)
     """
-    return _tensordot(as_tensor(x1), as_tensor(x2), axes, "tensordot")
+    first, second = as_tensors((x1, x2), "tensordot")
+    return _tensordot(first, second, axes, "tensordot")
 
 
 def _tensordot(x1: Tensor, x2: Tensor, axes: Any, operation: str) -> Tensor:
@@ -263,7 +264,7 @@ def dot(x1: Any, x2: Any) -> Tensor:
     >>> print(eo.dot(eo.tensor([1.0, 2.0]), eo.tensor([3.0, 4.0])))
     11.0
     """
-    first, second = as_tensor(x1), as_tensor(x2)
+    first, second = as_tensors((x1, x2), "dot")
     if not first.shape or not second.shape:
         return multiply(x1, x2)
     x1, x2 = first, second
@@ -297,7 +298,7 @@ def inner(x1: Any, x2: Any) -> Tensor:
     >>> print(eo.inner(eo.tensor([[1.0, 2.0], [3.0, 4.0]]), eo.tensor([1.0, 1.0])))
     [3. 7.]
     """
-    first, second = as_tensor(x1), as_tensor(x2)
+    first, second = as_tensors((x1, x2), "inner")
     if not first.shape or not second.shape:
         return multiply(x1, x2)
     return _tensordot(first, second, (-1, -1), "inner")
@@ -323,7 +324,7 @@ def outer(x1: Any, x2: Any) -> Tensor:
     [[3. 4.]
      [6. 8.]]
     """
-    x1, x2 = as_tensor(x1), as_tensor(x2)
+    x1, x2 = as_tensors((x1, x2), "outer")
     return op.reshape(x1, shape=(x1.size, 1)) * op.reshape(x2, shape=(1, x2.size))
 
 
@@ -355,7 +356,7 @@ def vecdot(x1: Any, x2: Any, axis: int = -1) -> Tensor:
     >>> print(eo.vecdot(eo.tensor([[1.0, 2.0], [3.0, 4.0]]), eo.tensor([1.0, 10.0])))
     [21. 43.]
     """
-    x1, x2 = as_tensor(x1), as_tensor(x2)
+    x1, x2 = as_tensors((x1, x2), "vecdot")
     places = [normalize_axis(axis, len(x.shape), "vecdot") for x in (x1, x2)]
     sizes = [x.shape[place] for x, place in zip((x1, x2), places, strict=True)]
     if sizes[0] != sizes[1]:

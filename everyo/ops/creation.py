@@ -6,14 +6,15 @@ Every function takes ``dtype`` (for floats the default float dtype, float32 unle
 
 from __future__ import annotations
 
+import numbers
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from everyo.core.batching import unchanged
 from everyo.core.device import backend_for, backend_of
-from everyo.core.dispatch import WEAK, array_from, wrap
-from everyo.core.dtypes import as_dtype, get_default_dtype
+from everyo.core.dispatch import WEAK, array_from, strongest, wrap
+from everyo.core.dtypes import as_dtype, get_default_dtype, refuse_complex
 from everyo.core.modes import is_grad_enabled
 from everyo.core.registry import op
 from everyo.core.samples import sample
@@ -49,7 +50,9 @@ def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_
     Raises
     ------
     DTypeError
-        If the data are not numeric, or an integer tensor is to require grad.
+        If the data are not numeric or would lose an imaginary part, or an integer tensor is to require grad.
+    ArgumentError
+        If a number is outside the range of an integer dtype.
     DeviceError
         If the device is unknown or unavailable.
     GraphStateError
@@ -112,6 +115,8 @@ def _array(data: Any, dtype: Any, device: str | None, copy: bool | None, operati
         data = array_from(data, backend, place, operation, wanted)
     elif source is not backend:
         data = source.to_numpy(data)
+    if wanted is not None and source is not None:
+        refuse_complex(data.dtype, wanted, operation)
     try:
         return backend.asarray(data, wanted, place, copy)
     except TypeError as error:
@@ -173,6 +178,25 @@ def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
     )
 
 
+def as_tensors(values: Iterable[Any], operation: str) -> list[Tensor]:
+    """Return the operands of one operation as tensors; Python data take the others' dtype and device."""
+    values = list(values)
+    strong = {i: as_tensor(v) for i, v in enumerate(values) if not _is_python_data(v)}
+    met = list(strong.values()) or ([strongest(map(as_tensor, values))] if values else [])
+    return [strong[i] if i in strong else weak(v, met, operation) for i, v in enumerate(values)]
+
+
+def weak(value: Any, met: Sequence[Tensor], operation: str) -> Tensor:
+    """Return an operand as a tensor; Python data take the dtype and device of the tensors that they meet."""
+    if not _is_python_data(value):
+        return as_tensor(value, met[0])
+    return wrap(array_from(value, met[0].backend, met[0].device, operation, met=met))
+
+
+def _is_python_data(value: Any) -> bool:
+    return not isinstance(value, Tensor) and backend_of(value) is None and next(_tensors(value), None) is None
+
+
 def from_numpy(array: Any) -> Tensor:
     """Return a tensor that shares the memory of a NumPy array.
 
@@ -198,10 +222,18 @@ def made(array: Any, requires_grad: bool) -> Tensor:
     return leaf.requires_grad_() if requires_grad else leaf
 
 
+def as_list(shape: Any) -> Sequence[Any]:
+    """Return a shape, or another list of numbers, as a sequence: it may be one number or a 1-d array."""
+    if isinstance(shape, Sequence):
+        return shape
+    items: Sequence[Any] = shape.tolist() if getattr(shape, "ndim", 0) == 1 else (shape,)
+    return items
+
+
 def normalize_shape(shape: Any, operation: str) -> tuple[int, ...]:
     """Return a shape as a tuple of ints; ShapeError or DTypeError for what is none."""
     try:
-        sizes = tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
+        sizes = tuple(map(operator.index, as_list(shape)))
     except TypeError:
         raise DTypeError(
             "a shape consists of integers",
@@ -387,14 +419,22 @@ def full_like(
     return full(fill_value=fill_value, **_alike(x, dtype, device), requires_grad=requires_grad)
 
 
-def number(value: Any, operation: str) -> Any:
-    """Return a parameter that must be a plain number; a tensor that requires grad is refused."""
+def number(value: Any, operation: str, name: str = "this parameter") -> Any:
+    """Return a parameter that must be a plain number; a tensor that requires grad is refused.
+
+    Raises
+    ------
+    DTypeError
+        If it is no number.
+    GraphStateError
+        If it is a tensor whose gradient would be lost.
+    """
     if isinstance(value, Tensor):
         if value.level:
             value.data.concrete(operation)  # a batch is no number, and says so
         if _tracked(value) is not None:
             raise GraphStateError(
-                "this parameter is a plain number, so a gradient could not flow through it",
+                f"{name} is a plain number, so a gradient could not flow through it",
                 operation=operation,
                 inputs=describe(value),
                 expected="a Python number",
@@ -402,4 +442,20 @@ def number(value: Any, operation: str) -> Any:
                 remedy="pass x.item(), or write the expression with tensor operations",
             )
         return value.item()
+    if getattr(value, "shape", None) == ():  # an array scalar
+        value = value.item()
+    if not isinstance(value, numbers.Number):
+        raise DTypeError(
+            f"{name} must be a number", operation=operation, expected="a Python number", found=repr(value)
+        )
     return value
+
+
+def real_number(value: Any, operation: str, name: str) -> float:
+    """Return a parameter that must be a real number, as a float; otherwise as `number`."""
+    plain = number(value, operation, name)
+    if isinstance(plain, complex):
+        raise DTypeError(
+            f"{name} must be real", operation=operation, expected="a real number", found=repr(value)
+        )
+    return float(plain)

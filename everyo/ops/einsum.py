@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, ShapeError, describe
-from everyo.ops.creation import as_tensor
+from everyo.ops.creation import as_tensors
 from everyo.ops.labelled import Contraction, contraction, permutation
 from everyo.ops.rearranging import diagonal
+from everyo.ops.shape import apart
 
 __all__ = ["einsum"]
 
@@ -56,7 +57,7 @@ def einsum(*operands: Any) -> Tensor:
     """
     if operands and isinstance(operands[0], str):
         subscripts: Any = operands[0]
-        tensors = [as_tensor(x) for x in operands[1:]]
+        tensors = as_tensors(operands[1:], "einsum")
     else:
         tensors, subscripts = _interleaved(operands)
     try:
@@ -93,7 +94,7 @@ def _interleaved(operands: Sequence[Any]) -> tuple[list[Tensor], tuple[Labels, .
             found="neither",
             remedy='write for example eo.einsum("ij,jk->ik", x1, x2)',
         )
-    return [as_tensor(x) for x in operands[0 : 2 * pairs : 2]], names
+    return as_tensors(operands[0 : 2 * pairs : 2], "einsum"), names
 
 
 class _Operand(NamedTuple):
@@ -127,7 +128,9 @@ class _Plan(NamedTuple):
         for i, j, product in self.products:
             x2 = work.pop(j)
             work.append(product(work.pop(i), x2))
-        return work[0] if self.axes is None else op.transpose(work[0], axes=self.axes)
+        if self.axes is not None:
+            return op.transpose(work[0], axes=self.axes)
+        return apart(work[0]) if work[0] is tensors[0] else work[0]
 
 
 class _SubscriptError(Exception):

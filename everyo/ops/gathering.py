@@ -11,7 +11,7 @@ from everyo.core.samples import Integers, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import IndexingError, ShapeError, describe
 from everyo.ops.axes import normalize_axis
-from everyo.ops.creation import as_tensor
+from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import primitive
 from everyo.ops.indexing import ARRAY
 from everyo.ops.shape import broadcast_to, reshape
@@ -320,7 +320,7 @@ def scatter_add(x: Any, axis: int, indices: Any, src: Any, /) -> Tensor:
     [4. 0. 2.]
     """
     x = as_tensor(x)
-    src = as_tensor(src, x)
+    src = weak(src, [x], "scatter_add")
     axis = normalize_axis(axis, x.ndim, "scatter_add")
     found = _fitting(x, indices, axis, "scatter_add")
     _same_rank(x, src, "scatter_add")
@@ -369,7 +369,7 @@ def index_add(x: Any, indices: Any, values: Any, /, *, axis: int = 0) -> Tensor:
     [4. 0. 2.]
     """
     x = as_tensor(x)
-    values = as_tensor(values, x)
+    values = weak(values, [x], "index_add")
     axis = normalize_axis(axis, x.ndim, "index_add")
     found = _positions(x, indices, "index_add")
     shape = tuple(x.shape)

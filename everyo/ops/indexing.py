@@ -22,7 +22,7 @@ from everyo.core.samples import Integers, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, IndexingError, describe
 from everyo.ops import index_batching
-from everyo.ops.creation import as_tensor
+from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import primitive
 from everyo.ops.index_batching import ARRAY, DISTINCT, Template
 
@@ -313,7 +313,7 @@ def _assigned(x: Tensor, value: Any) -> Any:
     """Return what is written into `x`: a Python number or a tensor whose dtype the assignment may convert."""
     complex_ = type(value) is complex
     if type(value) not in WEAK:
-        value = as_tensor(value, x)
+        value = weak(value, [x], "setitem")
         complex_ = value.dtype.kind == "c"
         graph = value.level or (value.requires_grad and is_grad_enabled())
         if graph and x.dtype.kind not in DIFFERENTIABLE:

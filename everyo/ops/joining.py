@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from everyo.core.batching import along
-from everyo.core.dispatch import WEAK, apply
+from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import normalize_axis
-from everyo.ops.creation import as_tensor, asarray
+from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
+from everyo.ops.axes import as_integer, as_integers, normalize_axis
+from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import linear
 from everyo.ops.shape import atleast_1d, atleast_2d, broadcast_arrays, expand_dims, reshape
 
@@ -68,23 +67,20 @@ def _stack(xp: Any, *arrays: Any, axis: int) -> Any:
 
 def _operands(arrays: Iterable[Any], operation: str) -> list[Tensor]:
     """Return what is to be joined as tensors; Python numbers take the dtype of the others."""
+    if not isinstance(arrays, Iterable):
+        raise DTypeError(
+            "what is joined must come in a sequence",
+            operation=operation,
+            expected="a list or tuple of tensors",
+            found=type(arrays).__name__,
+            remedy=f"write eo.{operation}([x1, x2])",
+        )
     items = list(arrays)
     if not items:
         raise ShapeError(
             "there is nothing to join", operation=operation, expected="at least one tensor", found="none"
         )
-    first = next((x for x in items if isinstance(x, Tensor)), None)
-    scalars = [x for x in items if type(x) in WEAK]
-    if not scalars:
-        return [as_tensor(x, first) for x in items]
-    tensors = [x if type(x) in WEAK else as_tensor(x, first) for x in items]
-    others = [x for x in tensors if isinstance(x, Tensor)]
-    if not others:
-        dtype: Any = asarray(scalars).dtype
-    else:
-        dtype = others[0].backend.xp.result_type(*(x.dtype for x in others), *scalars)
-    device = others[0].device if others else None
-    return [x if isinstance(x, Tensor) else asarray(x, dtype=dtype, device=device) for x in tensors]
+    return as_tensors(items, operation)
 
 
 def concat(arrays: Iterable[Any], /, *, axis: int | None = 0) -> Tensor:
@@ -224,7 +220,10 @@ def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) ->
     """
     x = as_tensor(x)
     n = x.shape[normalize_axis(axis, x.ndim, "split")]
-    if not isinstance(indices_or_sections, Sequence) and n % operator.index(indices_or_sections):
+    parts = 1
+    if not isinstance(indices_or_sections, Sequence):
+        parts = as_integer(indices_or_sections, "the number of parts", "split")
+    if parts > 0 and n % parts:
         raise ShapeError(
             "the axis cannot be cut into equal parts",
             operation="split",
@@ -249,9 +248,9 @@ def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int =
     axis = normalize_axis(axis, x.ndim, "array_split")
     n = x.shape[axis]
     if isinstance(indices_or_sections, Sequence):
-        bounds = [0, *map(operator.index, indices_or_sections), n]
+        bounds = [0, *as_integers(indices_or_sections, "a position", "split"), n]
     else:
-        count = operator.index(indices_or_sections)
+        count = as_integer(indices_or_sections, "the number of parts", "split")
         if count < 1:
             raise ArgumentError(
                 "there must be at least one part",

@@ -7,7 +7,7 @@ from typing import Any
 
 from everyo import ops
 from everyo.core.device import backend_of
-from everyo.core.dispatch import WEAK, binary, unary
+from everyo.core.dispatch import binary, unary
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, ShapeError, describe
@@ -27,14 +27,15 @@ UNARY = {"neg": "negative", "abs": "abs", "pos": "positive", "invert": "bitwise_
 # Public functions that are also methods, under the same name and with the tensor as first argument.
 METHODS = (
     "sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin", "count_nonzero",
-    "cumsum", "cumprod", "logsumexp", "softmax", "log_softmax", "argsort", "nonzero",
-    "abs", "sign", "square", "sqrt", "reciprocal", "exp", "expm1", "log", "log1p", "log2", "log10",
-    "sin", "cos", "tan", "sinh", "cosh", "tanh", "sigmoid", "relu",
+    "cumsum", "cumprod", "diff", "logsumexp", "softmax", "log_softmax", "argsort", "topk", "nonzero",
+    "abs", "sign", "square", "sqrt", "reciprocal", "rsqrt", "exp", "exp2", "expm1", "log", "log1p", "log2",
+    "log10", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh",
+    "arctanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "sigmoid", "relu",
     "ceil", "floor", "round", "trunc", "clip", "maximum", "minimum", "power",
-    "isfinite", "isinf", "isnan", "conj",
+    "isfinite", "isinf", "isnan", "conj", "conjugate",
     "dot", "matmul", "outer",
     "ravel", "flatten", "squeeze", "expand_dims", "moveaxis", "swapaxes", "broadcast_to",
-    "flip", "roll", "repeat", "tile", "tril", "triu", "diagonal", "trace", "split", "unstack",
+    "flip", "roll", "repeat", "tile", "tril", "triu", "diag", "diagonal", "trace", "split", "unstack",
     "take", "take_along_axis", "put_along_axis", "gather", "scatter_add", "index_add",
     "astype", "to", "copy", "clone",
 )  # fmt: skip
@@ -43,7 +44,7 @@ PROPERTIES = {"T": "transpose", "mT": "matrix_transpose", "real": "real", "imag"
 
 def _foreign(value: Any) -> bool:
     """Whether an operator leaves `value` on its other side to that value's own class."""
-    known = isinstance(value, (Tensor, list, tuple)) or type(value) in WEAK
+    known = isinstance(value, (Tensor, list, tuple, int, float, complex))
     return not known and backend_of(value) is None
 
 

@@ -188,7 +188,7 @@ def _clip_samples() -> list[Sample]:
     ]
 
 
-@elementwise(_inside, _at_min, _at_max, samples=_clip_samples)
+@elementwise(_inside, _at_min, _at_max, samples=_clip_samples, optional=(1, 2))
 def _clip(xp: Any, x: Any, min: Any, max: Any) -> Any:
     return x if min is None and max is None else xp.clip(x, min, max)
 

@@ -24,6 +24,7 @@ from everyo.ops.axes import normalize_axis
 from everyo.ops.batched_draws import drawn
 from everyo.ops.creation import as_tensor, asarray, normalize_shape, number
 from everyo.ops.replay import watching
+from everyo.ops.shape import broadcast_arrays
 
 __all__ = [
     "Generator", "bernoulli", "choice", "default_generator", "exponential", "integers", "manual_seed",
@@ -121,7 +122,7 @@ class Generator:
         tensors = [p for p in parameters if hasattr(p, "shape")]
         xp = self._backend.xp
         if size is None:
-            shape = tuple(xp.broadcast_shapes(*(tuple(t.shape) for t in tensors)))
+            shape = tuple(broadcast_arrays(*map(as_tensor, tensors))[0].shape) if tensors else ()
         else:
             shape = normalize_shape(size, kind)
         if dtype is None:
@@ -448,6 +449,21 @@ def manual_seed(seed: int) -> Generator:
     return default_generator()
 
 
+def source(generator: Generator | None, device: str | None, operation: str) -> Generator:
+    """Return the generator that an operation draws from; DTypeError if it was given something else."""
+    if generator is None:
+        return default_generator(device)
+    if not isinstance(generator, Generator):
+        raise DTypeError(
+            "this is no generator",
+            operation=operation,
+            expected="an eo.random.Generator",
+            found=repr(generator),
+            remedy="make one: eo.random.Generator(seed)",
+        )
+    return generator
+
+
 def _drawing(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return a method of `Generator` as a function that also takes ``generator=`` and ``device=``."""
 
@@ -455,7 +471,7 @@ def _drawing(method: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def function(
         *args: Any, generator: Generator | None = None, device: str | None = None, **options: Any
     ) -> Tensor:
-        return method(default_generator(device) if generator is None else generator, *args, **options)
+        return method(source(generator, device, method.__name__), *args, **options)
 
     signature = inspect.signature(method)
     keyword = inspect.Parameter.KEYWORD_ONLY

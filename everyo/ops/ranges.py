@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from everyo.core.device import backend_for
-from everyo.core.dtypes import as_dtype, default_for, get_default_dtype
+from everyo.core.dtypes import DIFFERENTIABLE, as_dtype, default_for, get_default_dtype, refuse_complex
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
+from everyo.ops.axes import as_integer
 from everyo.ops.creation import made, normalize_shape, number
 
 __all__ = ["arange", "eye", "linspace"]
@@ -36,8 +37,17 @@ def arange(
     backend, place = backend_for(device)
     if step == 0:
         raise ArgumentError("the step cannot be 0", operation="arange", expected="another step", found="0")
-    array = backend.xp.arange(*bounds, step)
-    wanted = default_for(array.dtype.kind) if dtype is None else as_dtype(dtype)
+    wanted = None if dtype is None else as_dtype(dtype)
+    try:
+        array = backend.asarray(backend.xp.arange(*bounds, step), None, place)
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise ArgumentError(
+            "there is no such range",
+            operation="arange",
+            expected="finite real numbers, and a range that fits into memory",
+            found=f"{bounds[0]} to {bounds[1]} in steps of {step}: {error}",
+        ) from error
+    wanted = default_for(array.dtype.kind) if wanted is None else wanted
     return made(backend.asarray(array, wanted, place), requires_grad)
 
 
@@ -72,14 +82,20 @@ def linspace(
     [0.   0.25 0.5  0.75 1.  ]
     """
     if isinstance(start, Tensor) or isinstance(stop, Tensor):
-        anchor = start if isinstance(start, Tensor) else stop
-        wanted, place = anchor.dtype if dtype is None else dtype, anchor.device if device is None else device
-        weights = linspace(0, 1, num, dtype=wanted, device=place, endpoint=endpoint)
-        return start * (1 - weights) + stop * weights
+        ends = [v if isinstance(v, Tensor) else number(v, "linspace", "an end") for v in (start, stop)]
+        anchors = [v for v in ends if isinstance(v, Tensor)]
+        floats = [v.dtype for v in anchors if v.dtype.kind in DIFFERENTIABLE]
+        between = anchors[0].backend.xp.result_type(*floats) if floats else None
+        place = anchors[0].device if device is None else device
+        weights = linspace(0, 1, num, dtype=between, device=place, endpoint=endpoint)
+        points = ends[0] * (1 - weights) + ends[1] * weights
+        return points if dtype is None else points.astype(dtype, copy=False)
     backend, place = backend_for(device)
-    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
-    (count,) = normalize_shape(num, "linspace")
-    array = backend.xp.linspace(start, stop, count, endpoint=endpoint)
+    (count,) = normalize_shape(as_integer(num, "num", "linspace"), "linspace")
+    ends = [number(v, "linspace", "an end") for v in (start, stop)]
+    array = backend.xp.linspace(*ends, count, endpoint=endpoint)
+    wanted = as_dtype(dtype) if dtype is not None else default_for(array.dtype.kind) or array.dtype
+    refuse_complex(array.dtype, wanted, "linspace")
     return made(backend.asarray(array, wanted, place), requires_grad)
 
 
@@ -105,5 +121,5 @@ def eye(
     backend, place = backend_for(device)
     rows, columns = normalize_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
-    array = backend.xp.eye(rows, columns, k=k, dtype=wanted)
+    array = backend.xp.eye(rows, columns, k=as_integer(k, "k", "eye"), dtype=wanted)
     return made(backend.asarray(array, None, place), requires_grad)

@@ -9,15 +9,16 @@ from typing import Any
 
 from everyo.core.batching import along, trailing
 from everyo.core.dispatch import apply
+from everyo.core.dtypes import refuse_complex
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import normalize_axes, normalize_axis
+from everyo.ops.axes import as_integer, as_integers, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor, number
 from everyo.ops.families import linear, primitive
 from everyo.ops.indexing import DISTINCT
-from everyo.ops.shape import broadcast_to, moveaxis, reshape
+from everyo.ops.shape import apart, broadcast_to, moveaxis, reshape
 
 __all__ = ["diag", "diagonal", "flip", "pad", "repeat", "roll", "tile", "trace", "tril", "triu"]
 
@@ -92,7 +93,8 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axis = None) -> Tensor:
     [3 4 0 1 2]
     """
     x = as_tensor(x)
-    steps: Any = tuple(map(operator.index, shift)) if isinstance(shift, Sequence) else operator.index(shift)
+    steps: Any = as_integers(shift, "shift", "roll")
+    steps = steps if isinstance(shift, Sequence) else steps[0]
     axes: Any = None
     if axis is not None:
         axes = tuple(
@@ -129,7 +131,7 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
     [[1. 0.]
      [1. 1.]]
     """
-    return apply(_tril, (_matrices(x, "tril"),), {"k": operator.index(k)})
+    return apply(_tril, (_matrices(x, "tril"),), {"k": as_integer(k, "k", "tril")})
 
 
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
@@ -142,7 +144,7 @@ def triu(x: Any, /, *, k: int = 0) -> Tensor:
     [[0. 1.]
      [0. 0.]]
     """
-    return apply(_triu, (_matrices(x, "triu"),), {"k": operator.index(k)})
+    return apply(_triu, (_matrices(x, "triu"),), {"k": as_integer(k, "k", "triu")})
 
 
 def _matrices(x: Any, operation: str) -> Tensor:
@@ -188,7 +190,8 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
     [1 4]
     """
     x = moveaxis(_matrices(x, "diagonal"), (axis1, axis2), (-2, -1))
-    arrays = _diagonal_arrays(x, x.shape[-2], x.shape[-1], operator.index(offset))
+    offset = as_integer(offset, "offset", "diagonal")
+    arrays = _diagonal_arrays(x, x.shape[-2], x.shape[-1], offset)
     return apply(op.getitem, (x, *arrays), {"index": (Ellipsis, DISTINCT, DISTINCT)})
 
 
@@ -209,7 +212,7 @@ def diag(x: Any, /, k: int = 0) -> Tensor:
     [[1 0]
      [0 2]]
     """
-    x = as_tensor(x)
+    x, k = as_tensor(x), as_integer(k, "k", "diag")
     if x.ndim == 2:
         return diagonal(x, k)
     if x.ndim != 1:
@@ -217,7 +220,7 @@ def diag(x: Any, /, k: int = 0) -> Tensor:
             "neither vector nor matrix", operation="diag", inputs=describe(x), expected="1 or 2 axes"
         )
     n = x.size + abs(k)
-    arrays = _diagonal_arrays(x, n, n, operator.index(k))
+    arrays = _diagonal_arrays(x, n, n, k)
     return apply(op.assemble, (x, *arrays), {"indices": ((DISTINCT, DISTINCT),), "shape": (n, n)})
 
 
@@ -294,7 +297,9 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
     x = as_tensor(x)
     widths = _widths(x, pad_width)
     if mode == "constant":
-        value = number(constant_values, "pad")
+        value = number(constant_values, "pad", "constant_values")
+        if isinstance(value, complex):
+            refuse_complex(x.backend.xp.dtype(complex), x.dtype, "pad")
         return apply(_pad, (x,), {"pad_width": widths, "value": value})
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise ArgumentError(
@@ -303,6 +308,7 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
             expected="constant, edge, reflect, symmetric or wrap",
             found=repr(mode),
         )
+    x = apart(x)
     for axis, (n, width) in enumerate(zip(x.shape, widths)):
         if width == (0, 0):
             continue

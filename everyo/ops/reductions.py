@@ -146,7 +146,8 @@ def _mean(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     half = x.dtype == float16  # its sums would overflow
     wide = float32 if half else float64 if x.dtype.kind in "biu" else None
     total = xp.sum(x, axis=axis, keepdims=keepdims, dtype=wide)
-    mean = total / (count(x.shape, axis) or math.nan)
+    number = count(x.shape, axis)
+    mean = total / number if number else total * math.nan  # a complex quotient would warn
     return xp.asarray(mean, dtype=float16) if half else mean
 
 

@@ -12,10 +12,11 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import elementwise, linear, primitive
 from everyo.ops.reductions import in_dtype, zero_absorbs
+from everyo.ops.shape import apart
 
 __all__ = ["cumprod", "cumsum", "diff"]
 
@@ -243,8 +244,9 @@ def diff(x: Any, /, axis: int = -1, *, n: int = 1) -> Tensor:
     """
     x = as_tensor(x)
     before = (slice(None),) * normalize_axis(axis, x.ndim, "diff")
-    if n < 0:
+    if as_integer(n, "n", "diff") < 0:
         raise ShapeError("n must not be negative", operation="diff", expected="n >= 0", found=f"n={n}")
+    x = apart(x)
     for _ in range(n):
         x = x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
     return x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from everyo.core.batching import padded, trailing
@@ -13,8 +13,8 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import normalize_axes, normalize_axis
-from everyo.ops.creation import as_tensor, normalize_shape
+from everyo.ops.axes import as_integers, normalize_axes, normalize_axis
+from everyo.ops.creation import as_list, as_tensor, normalize_shape
 from everyo.ops.families import linear, public
 
 __all__ = [
@@ -134,6 +134,11 @@ def matrix_transpose(xp: Any, x: Any) -> Any:
     return xp.matrix_transpose(x)
 
 
+def apart(x: Tensor) -> Tensor:
+    """Return `x` as a tensor of its own: an in-place statement on either does not reach the other."""
+    return apply(_reshape, (x,), {"shape": tuple(x.shape)})
+
+
 def reshape(x: Any, /, shape: int | Sequence[int]) -> Tensor:
     """Return the elements, in the same order, in another shape.
 
@@ -167,9 +172,10 @@ def reshape(x: Any, /, shape: int | Sequence[int]) -> Tensor:
 
 def _resolve(x: Tensor, shape: Any) -> tuple[int, ...]:
     """Return a new shape for `x` with its -1 worked out."""
-    sizes = shape if type(shape) is tuple else (shape,) if not isinstance(shape, Sequence) else tuple(shape)
+    sizes = shape if type(shape) is tuple else tuple(as_list(shape))
     if set(map(type, sizes)) <= {int} and min(sizes, default=0) >= 0 and math.prod(sizes) == x.size:
         return sizes
+    sizes = as_integers(sizes, "a size", "reshape")
     free = [i for i, n in enumerate(sizes) if n == -1]
     sizes = normalize_shape([1 if i in free else n for i, n in enumerate(sizes)], "reshape")
     known, size = math.prod(sizes), x.size
@@ -282,7 +288,7 @@ def atleast_1d(x: Any, /) -> Tensor:
     (1,)
     """
     x = as_tensor(x)
-    return x if x.ndim else reshape(x, (1,))
+    return apart(x) if x.ndim else reshape(x, (1,))
 
 
 def atleast_2d(x: Any, /) -> Tensor:
@@ -295,7 +301,7 @@ def atleast_2d(x: Any, /) -> Tensor:
     (1, 2)
     """
     x = as_tensor(x)
-    return x if x.ndim > 1 else reshape(x, (1, x.size))
+    return apart(x) if x.ndim > 1 else reshape(x, (1, x.size))
 
 
 def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
@@ -324,7 +330,8 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
     x = as_tensor(x)
     if axes is None:
         return apply(_transpose, (x,), {"axes": tuple(range(x.ndim - 1, -1, -1))})
-    order = tuple([normalize_axis(a, x.ndim, "transpose") for a in axes])
+    named = axes if isinstance(axes, Iterable) else (axes,)
+    order = tuple([normalize_axis(a, x.ndim, "transpose") for a in named])
     if len(order) != x.ndim or len(set(order)) != x.ndim:
         raise ShapeError(
             "this is no permutation of the axes",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any, NamedTuple
 
 from everyo.core.batching import along
@@ -12,8 +11,8 @@ from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, sample
 from everyo.core.tensor import Tensor
-from everyo.errors import DTypeError, ShapeError
-from everyo.ops.axes import normalize_axis
+from everyo.errors import ShapeError
+from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import primitive
 from everyo.ops.reductions import require_elements
@@ -175,10 +174,7 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True, sorted: boo
     """
     x = as_tensor(x)
     axis = normalize_axis(axis, x.ndim, "topk")
-    try:
-        k = operator.index(k)
-    except TypeError:
-        raise DTypeError("k must be an integer", operation="topk", expected="an int", found=repr(k)) from None
+    k = as_integer(k, "k", "topk")
     if not 0 <= k <= x.shape[axis]:
         raise ShapeError(
             f"there are no {k} elements to choose",

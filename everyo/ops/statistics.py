@@ -13,6 +13,7 @@ from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import normalize_axes
+from everyo.ops.creation import real_number
 from everyo.ops.families import primitive
 from everyo.ops.norms import direction
 from everyo.ops.reductions import (
@@ -101,9 +102,10 @@ def _statistic(
             remedy="leave one out",
         )
     given = correction if ddof is None else ddof
+    given = 0 if given is None else real_number(given, measure.name, "correction")
 
     def computed(x: Tensor) -> Tensor:
-        return reduce(measure, x, axis, keepdims, correction=0 if given is None else given)
+        return reduce(measure, x, axis, keepdims, correction=given)
 
     x = inexact(x)
     if x.dtype == float16:  # squares of half-precision numbers soon overflow

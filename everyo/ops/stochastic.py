@@ -7,8 +7,9 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
-from everyo.ops.creation import as_tensor
-from everyo.ops.random import Generator, default_generator
+from everyo.ops.creation import as_tensor, real_number
+from everyo.ops.random import Generator, source
+from everyo.ops.shape import apart
 
 __all__ = ["dropout"]
 
@@ -25,7 +26,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, generator: Generator 
     p : float, default 0.5
         The probability, from 0 to 1.
     training : bool, default True
-        If not, `x` is returned as it is.
+        If not, nothing is dropped.
     generator : eo.random.Generator, optional
         Where the random numbers come from; the default generator, which `manual_seed` seeds, if not given.
 
@@ -50,13 +51,13 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, generator: Generator 
     >>> print(eo.dropout(eo.ones(6), 0.5, training=False))
     [1. 1. 1. 1. 1. 1.]
     """
-    x = as_tensor(x)
+    x, p = as_tensor(x), real_number(p, "dropout", "p")
     if not 0 <= p <= 1:
         raise ArgumentError(
             "p is no probability", operation="dropout", expected="0 <= p <= 1", found=f"p={p!r}"
         )
     if not training or p == 0:
-        return x
+        return apart(x)
     if x.dtype.kind not in "fc":
         raise DTypeError(
             "integers and booleans cannot be scaled",
@@ -66,7 +67,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, generator: Generator 
             found=str(x.dtype),
             remedy="convert first: x.astype(eo.float32)",
         )
-    source = default_generator(x.device) if generator is None else generator
-    kept = op.greater_equal(source.uniform(size=tuple(x.shape), dtype="float32"), p)
+    numbers = source(generator, x.device, "dropout")
+    kept = op.greater_equal(numbers.uniform(size=tuple(x.shape), dtype="float32"), p)
     # Chosen, not multiplied by zero: a dropped infinity is gone.
     return op.where(kept, x if p == 1 else x * (1 / (1 - p)), 0)

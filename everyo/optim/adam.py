@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from everyo.core.registry import op
-from everyo.errors import DTypeError
+from everyo.errors import ArgumentError, DTypeError
 from everyo.optim.optimizer import Optimizer, State, require
 
 
@@ -82,7 +82,12 @@ class Adam(Optimizer):
         name = type(self).__name__
         for option in ("lr", "eps", "weight_decay"):
             require(option, group[option], 0, math.inf, name)
-        for i, beta in enumerate(group["betas"]):
+        betas = group["betas"]
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+            raise ArgumentError(
+                "betas are two numbers", operation=name, expected="(beta1, beta2)", found=repr(betas)
+            )
+        for i, beta in enumerate(betas):
             require(f"betas[{i}]", beta, 0, 1, name)
         if any(p.dtype.kind == "c" for p in group["params"]):
             raise DTypeError(

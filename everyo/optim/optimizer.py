@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from numbers import Real
 from typing import Any
 
 from everyo.core.dispatch import wrap
@@ -22,6 +23,7 @@ from everyo.errors import (
 
 State = dict[str, Any]  # per parameter: the number of steps, and raw arrays that the optimizer alone holds
 _BLOCK = 1 << 15  # elements
+_NOTES = ("params", "initial_lr", "name")  # what a group may hold beside its options
 
 
 class Optimizer:
@@ -49,13 +51,14 @@ class Optimizer:
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, State] = {}
-        if isinstance(params, (Tensor, Mapping)):
+        module = hasattr(params, "parameters")
+        if module or isinstance(params, (Tensor, Mapping)) or not isinstance(params, Iterable):
             raise DTypeError(
                 "the parameters come in an iterable",
                 operation=type(self).__name__,
                 expected="model.parameters(), a list of tensors or a list of dicts",
                 found=type(params).__name__,
-                remedy="put it in a list: [x]",
+                remedy="call its parameters()" if module else "put it in a list: [x]",
             )
         entries = list(params)
         if not entries:
@@ -100,11 +103,20 @@ class Optimizer:
         ------
         ArgumentError
             If an option is unknown or out of range, or a parameter is already there.
+        DTypeError
+            If `group` is no dict, or what it holds are no tensors.
         GraphStateError
             If a parameter is no leaf.
         """
         name = type(self).__name__
-        unknown = [k for k in group if k not in self.defaults and k not in ("params", "initial_lr", "name")]
+        if not isinstance(group, Mapping):
+            raise DTypeError(
+                "a group is a dict",
+                operation=name,
+                expected='{"params": [...]}, with options of its own',
+                found=type(group).__name__,
+            )
+        unknown = self._unknown(group)
         if unknown or "params" not in group:
             raise ArgumentError(
                 f"a group {f'has an unknown option {unknown[0]!r}' if unknown else 'names no parameters'}",
@@ -145,6 +157,9 @@ class Optimizer:
         full = {**self.defaults, **group, "params": tensors}
         self.check(full)
         self.param_groups.append(full)
+
+    def _unknown(self, group: Mapping[str, Any]) -> list[str]:
+        return [k for k in group if k not in self.defaults and k not in _NOTES]
 
     # ---- stepping
 
@@ -200,11 +215,12 @@ class Optimizer:
 
     def _count(self, p: Tensor, group: dict[str, Any]) -> State:
         """Return the state of `p` for its next step."""
-        state = self.state.setdefault(p, {"step": 0})
-        for name in self.arrays(group):
-            if name not in state:
-                state[name] = p.backend.xp.zeros_like(p.data)
-                state["step"] = 0
+        state, names = self.state.setdefault(p, {"step": 0}), self.arrays(group)
+        fresh = [name for name in names if name not in state]
+        if fresh and len(fresh) == len(names):
+            state["step"] = 0  # an array that joins others takes over their count
+        for name in fresh:
+            state[name] = p.backend.xp.zeros_like(p.data)
         state["step"] += 1
         return state
 
@@ -275,6 +291,12 @@ class Optimizer:
         order = [number for g in groups for number in g["params"]]
         if unknown := [k for k in states if k not in order]:
             raise self._misfit("state of parameters in the groups", f"state of parameter {unknown[0]}")
+        if foreign := [k for g in groups for k in self._unknown(g)]:
+            raise self._misfit(f"options among {', '.join(self.defaults)}", f"an option {foreign[0]!r}")
+        if uncounted := [k for k, v in states.items() if not isinstance(v.get("step"), int)]:
+            raise self._misfit(
+                "a count 'step' for each parameter with state", f"none for parameter {uncounted[0]}"
+            )
         merged = [{**old, **new, "params": old["params"]} for old, new in zip(self.param_groups, groups)]
         for group in merged:
             self.check(group)
@@ -290,7 +312,10 @@ class Optimizer:
         if isinstance(value, int):
             return value
         array = value.backend.to_numpy(value.data) if isinstance(value, Tensor) else value
-        restored = p.backend.asarray(array, p.dtype, p.device, True)
+        try:
+            restored = p.backend.asarray(array, p.dtype, p.device, True)
+        except (TypeError, ValueError):
+            raise self._misfit(f"{name!r} as an array of {p.dtype}", repr(value)) from None
         if restored.shape != p.data.shape:
             raise self._misfit(f"{name!r} of shape {p.shape}", f"shape {restored.shape}")
         return restored
@@ -335,8 +360,9 @@ def _writable(p: Tensor) -> Any:
 
 
 def require(name: str, value: Any, low: float, high: float, operation: str) -> None:
-    """Raise ArgumentError unless ``low <= value < high``; NaN is never in range."""
-    if not low <= value < high:
+    """Raise ArgumentError unless `value` is a number and ``low <= value < high``; NaN is never in range."""
+    number = isinstance(value, Real)
+    if not (number and low <= value < high):
         raise ArgumentError(
             f"{name} is out of range",
             operation=operation,

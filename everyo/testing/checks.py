@@ -40,7 +40,8 @@ def gradcheck(
     eps : float, optional
         The difference step h; see `numerical_gradient`.
     tol : float, optional
-        The largest allowed `relative_error`; by default ``tolerance(dtype)`` of each input.
+        The largest allowed `relative_error`; by default the `tolerance` of the coarsest dtype among
+        inputs and results.
     seed : int, default 0
         For the weights.
     kinks : bool, default False
@@ -144,20 +145,19 @@ def check_jvp(
     point = Point(f, inputs, "check_jvp")
     tangents = point.directions(seed)
     pushed = point.push(tangents)
-    size = max(float(np.max(np.abs(a), initial=1.0)) for a in point.arrays.values())
-    h = step(point.arrays[point.wrt[0]].dtype, size) if eps is None else eps
+    h = step(point.dtype) if eps is None else eps
     ahead, back = (
         point.evaluate({i: point.arrays[i] + s * h * v for i, v in tangents.items()}) for s in (1, -1)
     )
     for k, (a, b) in enumerate(zip(ahead, back, strict=True)):
         numeric = (wide(a) - wide(b)) / (2 * h)
-        _refuse_worst(
+        refuse_worst(
             f"the tangent of result {k} differs from central differences",
             point,
             k,
             pushed[k],
             numeric,
-            tolerance(a.dtype) if tol is None else tol,
+            tolerance(point.dtype) if tol is None else tol,
         )
     return dot_product_test(point, tangents, pushed, seed, tol)
 
@@ -175,7 +175,7 @@ def dot_product_test(
     forward = sum((dot(u, t) for u, t in zip(weights, known, strict=True)), 0.0)
     reverse = sum((dot(host(g), tangents[i]) for i, g in zip(order, gradients, strict=True)), 0.0)
     error = relative_error(forward, reverse)
-    allowed = tolerance(point.inputs[order[0]].dtype) if tol is None else tol
+    allowed = tolerance(point.dtype) if tol is None else tol
     if not error <= allowed:
         raise GradientCheckError(
             f"forward and reverse mode disagree with respect to input {', '.join(map(str, order))}",
@@ -213,7 +213,7 @@ def _compare_input(
 ) -> None:
     """Compare the gradient of input `i` with differences."""
     x = point.arrays[i]
-    allowed = tolerance(x.dtype) if tol is None else tol
+    allowed = tolerance(point.dtype) if tol is None else tol
 
     def evaluate(array: Any) -> list[Any]:
         return point.evaluate({i: array})
@@ -222,13 +222,14 @@ def _compare_input(
         return sum((dot(w, s) for w, s in zip(weights, slopes, strict=True)), 0.0)
 
     numeric = np.zeros(x.shape, wide(x).dtype)
-    for index, direction, slopes in central_slopes(evaluate, x, eps):
+    for index, direction, slopes in central_slopes(evaluate, x, eps, point.dtype):
         slope = weighted(slopes)
         derivative = float((analytic[index] * np.conj(direction)).real)
         if kinks and not relative_error(derivative, slope) <= allowed:
-            slope = _beside_a_kink(evaluate, weighted, x, index, direction, derivative, slope, allowed)
+            h = step(point.dtype, float(abs(x[index])))
+            slope = _beside_a_kink(evaluate, weighted, x, index, direction, h, derivative, slope, allowed)
         numeric[index] += direction * slope
-    _refuse_worst(
+    refuse_worst(
         f"the gradient of input {i} differs from central differences", point, i, analytic, numeric, allowed
     )
 
@@ -239,12 +240,12 @@ def _beside_a_kink(
     x: Any,
     index: Any,
     direction: complex,
+    h: float,
     derivative: float,
     slope: float,
     tol: float,
 ) -> float:
     """Return what `derivative` must equal: itself if it is one of several right values at a kink."""
-    h = step(x.dtype, float(abs(x[index])))
     here = [wide(r) for r in evaluate(x)]
     sides = []
     for width in (h, h / 8):
@@ -261,9 +262,10 @@ def _beside_a_kink(
     return min(slope, closer, key=lambda s: abs(s - derivative))
 
 
-def _refuse_worst(
+def refuse_worst(
     message: str, point: Point, position: int, analytic: Any, numeric: Any, allowed: float
 ) -> None:
+    """Raise GradientCheckError with the worst entry if one is off by more than `allowed`."""
     errors = np.asarray(relative_error(analytic, numeric))
     if not errors.size:
         return
@@ -277,8 +279,8 @@ def _refuse_worst(
         inputs=point.description,
         input=position,
         index=index,
-        analytic=analytic[index],
-        numeric=numeric[index],
+        analytic=host(analytic)[index],
+        numeric=host(numeric)[index],
         error=float(errors[index]),
         tolerance=allowed,
         remedy="correct the rule; near a kink or a pole of the function, move the input",

@@ -9,7 +9,7 @@ import numpy as np
 
 from everyo.core.dispatch import wrap
 from everyo.core.tensor import Tensor
-from everyo.errors import DTypeError
+from everyo.errors import ArgumentError, DTypeError
 from everyo.testing.metric import host, step
 
 Evaluate = Callable[[Any], Sequence[Any]]  # from an array to several arrays
@@ -76,28 +76,39 @@ def directions(dtype: Any) -> tuple[complex, ...]:
     return (1.0, 1.0j) if dtype.kind == "c" else (1.0,)
 
 
-def central_slopes(evaluate: Evaluate, x: Any, h: float | None) -> Iterator[tuple[Any, complex, list[Any]]]:
-    """Yield each index of `x`, each direction there and the slopes of the results along it."""
+def central_slopes(
+    evaluate: Evaluate, x: Any, h: float | None, dtype: Any = None
+) -> Iterator[tuple[Any, complex, list[Any]]]:
+    """Yield each index of `x`, each direction there and the slopes of the results along it.
+
+    The step `h` is by default the one for `dtype`, or for that of `x`.
+    """
     for index in np.ndindex(x.shape):
+        width = step(x.dtype if dtype is None else dtype, float(abs(x[index]))) if h is None else h
         for direction in directions(x.dtype):
-            yield index, direction, central(evaluate, x, index, direction, h)
+            yield index, direction, central(evaluate, x, index, direction, width)
 
 
-def central(evaluate: Evaluate, x: Any, index: Any, direction: complex, h: float | None) -> list[Any]:
+def central(evaluate: Evaluate, x: Any, index: Any, direction: complex, h: float) -> list[Any]:
     """Return the central difference of each result as one element of `x` moves."""
     (ahead, up), (back, down) = (moved(evaluate, x, index, s * direction, h) for s in (1, -1))
+    if np.isfinite(x[index]) and not up + down > 0:
+        raise ArgumentError(
+            "the step of the differences moves nothing",
+            operation="central difference",
+            expected=f"a step that changes {x[index]} in {x.dtype}",
+            found=repr(h),
+            remedy="leave eps (or h) out, or choose a larger one",
+        )
     with np.errstate(all="ignore"):
         return [(a - b) / (up + down) for a, b in zip(ahead, back, strict=True)]
 
 
-def moved(
-    evaluate: Evaluate, x: Any, index: Any, direction: complex, h: float | None
-) -> tuple[list[Any], float]:
+def moved(evaluate: Evaluate, x: Any, index: Any, direction: complex, h: float) -> tuple[list[Any], float]:
     """Return the results where one element of `x` has moved, and how far it moved in its dtype."""
-    width = step(x.dtype, float(abs(x[index]))) if h is None else h
     there = x.copy()
     with np.errstate(all="ignore"):
-        there[index] = x[index] + x.dtype.type(width * direction)
+        there[index] = x[index] + x.dtype.type(h * direction)
         results = [wide(r) for r in evaluate(there)]
     return results, abs(complex(there[index]) - complex(x[index]))
 

@@ -30,6 +30,8 @@ class Point:
         The positions of the differentiated inputs.
     arrays : dict
         Their elements, as NumPy arrays.
+    dtype : dtype
+        The coarsest of their dtypes and those of the results, which bounds what differences can show.
     """
 
     def __init__(self, f: Function, inputs: Sequence[Any], operation: str) -> None:
@@ -43,6 +45,8 @@ class Point:
         self.results = self.evaluate({})
         if not self.results:
             self._refuse("the function returns nothing that has a gradient", "float or complex results")
+        dtypes = [a.dtype for a in (*self.arrays.values(), *self.results)]
+        self.dtype = max(dtypes, key=lambda dtype: np.finfo(dtype).eps)
 
     def _refuse(self, message: str, expected: str) -> None:
         raise DTypeError(message, operation=self.operation, inputs=self.description, expected=expected)
@@ -72,9 +76,12 @@ class Point:
         return [_random(rng, r.shape, r.dtype) for r in self.results]
 
     def directions(self, seed: int) -> dict[int, Any]:
-        """Return a random tangent for each differentiated input."""
+        """Return a random tangent for each differentiated input, longer where its elements are large."""
         rng = np.random.default_rng(seed + 7)
-        return {i: _random(rng, a.shape, a.dtype) for i, a in self.arrays.items()}
+        return {
+            i: np.asarray(_random(rng, a.shape, a.dtype) * np.sqrt(_size(a)), a.dtype)
+            for i, a in self.arrays.items()
+        }
 
     def push(self, tangents: dict[int, Any]) -> list[Any]:
         """Return the tangents of the results, as arrays."""
@@ -148,9 +155,15 @@ def _differentiable(x: Any) -> bool:
 def _copied(x: Any) -> Any:
     if isinstance(x, Tensor):
         return wrap(x.backend.asarray(x.data, None, x.device, copy=True))
-    if isinstance(x, (np.ndarray, np.generic)):
+    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in DIFFERENTIABLE:
         return wrap(np.array(x))
     return x
+
+
+def _size(array: Any) -> Any:
+    """Return the absolute values of the elements, at least 1; 1 for those that are not finite."""
+    size = np.maximum(np.abs(array), 1)
+    return np.where(np.isfinite(size), size, 1)
 
 
 def _random(rng: Any, shape: Any, dtype: Any) -> Any:

@@ -168,7 +168,9 @@ def jvp(
     Raises
     ------
     ShapeError, DTypeError
-        If a tangent does not fit its primal.
+        If a tangent does not fit its primal, or the function returns no tensor.
+    ArgumentError
+        If there are no primals.
 
     Examples
     --------
@@ -177,13 +179,24 @@ def jvp(
     >>> print(value, tangent)
     [9.] [6.]
     """
+    for given, role in ((primals, "primals"), (tangents, "tangents")):
+        if not isinstance(given, (tuple, list)):
+            raise DTypeError(
+                f"the {role} are not a sequence",
+                operation="jvp",
+                expected="a tuple with one entry for each argument of the function",
+                found=type(given).__name__,
+                remedy="write jvp(f, (x,), (v,)) for a function of one argument",
+            )
     leaves, structure = flatten(tuple(primals))
     points = differentiable(leaves, "jvp")
     directions = [as_tensor(t) for t in matching(tuple(tangents), structure, "jvp")]
     for p, t in zip(points, directions, strict=True):
         _require_fit(p, t)
     if not points:
-        raise ArgumentError("there is nothing to differentiate", operation="jvp", expected="at least one tensor")
+        raise ArgumentError(
+            "there is nothing to differentiate", operation="jvp", expected="at least one tensor"
+        )
     with JVPInterpreter(points[0].backend) as interpreter:
         duals = [interpreter.pair(lower(p), lower(t)) for p, t in zip(points, directions, strict=True)]
         result = function(*unflatten(structure, duals))

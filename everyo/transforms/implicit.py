@@ -339,6 +339,7 @@ def _solved(
     symmetric: bool = False,
 ) -> Any:
     """Solve by a Krylov method, with derivatives from systems solved in the same way."""
+
     def solver(forward: Function, transpose: Function, b: list[Tensor]) -> list[Tensor]:
         vector = krylov.ravel(b)
         products = krylov.on_vectors(forward, b), krylov.on_vectors(transpose, b)

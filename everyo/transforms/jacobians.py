@@ -220,7 +220,9 @@ def hessian(
     return jacfwd(gradient, argnums, argnames, has_aux, chunk_size=chunk_size)
 
 
-def _as_arguments(primals: Any, vectors: Any, operation: str) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
+def _as_arguments(
+    primals: Any, vectors: Any, operation: str
+) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
     """Return points and vectors as tuples of arguments, and whether there was one bare argument."""
     if isinstance(primals, tuple) != isinstance(vectors, tuple) or (
         isinstance(primals, tuple) and len(primals) != len(vectors)

@@ -215,9 +215,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     return vmap(f, chunk_size=batch_size)(xs)
 
 
-def associative_scan(
-    fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
-) -> Any:
+def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """All the partial results of an associative operation along an axis, in logarithmic depth.
 
     Element i of the result is ``fn(... fn(fn(e0, e1), e2) ..., ei)``, computed by about

@@ -56,7 +56,8 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     if isinstance(tree, Tensor):
         return [tree], None
     leaves, structure = _optree().tree_flatten(tree, namespace=NAMESPACE)
-    if any([_register(type(leaf)) for leaf in leaves if not isinstance(leaf, Tensor)]):
+    new = [_register(type(leaf)) for leaf in leaves if not isinstance(leaf, Tensor)]  # all, not the first
+    if any(new):
         return flatten(tree)
     return leaves, structure
 

@@ -1,0 +1,70 @@
+"""Deep copies and pickles of leaves: the value, the gradient and whether it requires grad."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from everyo.core.device import backend_for
+from everyo.core.registry import op
+from everyo.core.tape import LeafNode
+from everyo.core.tensor import Tensor
+from everyo.errors import GraphStateError, describe
+
+
+def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
+    """Return an independent leaf of the same class, with a copy of its gradient; what `deepcopy` calls."""
+    if tensor.level:
+        return op.copy(tensor)  # type: ignore[no-any-return]
+    _require_leaf(tensor, "deepcopy", "copy x.detach(), or use x.clone(), which stays in the graph")
+    copied = _leaf(type(tensor), tensor.data.copy(), tensor.requires_grad)
+    memo[id(tensor)] = copied
+    if tensor.grad is not None:
+        if id(tensor.grad) not in memo:
+            memo[id(tensor.grad)] = _leaf(type(tensor.grad), tensor.grad.data.copy(), False)
+        copied.grad = memo[id(tensor.grad)]
+    if state := getattr(tensor, "__dict__", None):  # a subclass may have attributes
+        copied.__dict__.update(copy.deepcopy(state, memo))
+    return copied
+
+
+def reduce(tensor: Tensor) -> Any:
+    """Return what pickle stores; a gradient loses its graph."""
+    _require_leaf(tensor, "pickle", "pickle x.detach()")
+    grad = tensor.grad if tensor.grad is None or tensor.grad.is_leaf else tensor.grad.detach()
+    array = tensor.backend.to_numpy(tensor.data)
+    content = type(tensor), array, tensor.device, tensor.requires_grad, grad
+    return _unpickle, content, getattr(tensor, "__dict__", None) or None
+
+
+def _unpickle(
+    kind: type[Tensor], array: Any, device: str, requires_grad: bool, grad: Tensor | None
+) -> Tensor:
+    backend, place = backend_for(device)
+    tensor = _leaf(kind, backend.asarray(array, None, place), requires_grad)
+    tensor.grad = grad
+    return tensor
+
+
+def _leaf(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
+    """Return a leaf of a class around `array`, whatever the grad mode."""
+    tensor = object.__new__(kind)
+    tensor.data, tensor.grad, tensor.grad_node = array, None, None
+    if requires_grad:
+        tensor.grad_node = LeafNode(tensor)
+    return tensor
+
+
+def _require_leaf(tensor: Tensor, operation: str, remedy: str) -> None:
+    """Raise GraphStateError for what a copy would cut off from its graph or its tangent."""
+    if tensor.level:
+        tensor._refuse_transformed(operation, "use x.clone(), which keeps the tangent, or x.detach()")
+    if not tensor.is_leaf:
+        raise GraphStateError(
+            "only a leaf can be copied or pickled: a graph does not travel",
+            operation=operation,
+            inputs=describe(tensor),
+            expected="a tensor that no recorded operation made",
+            found=f"the result of {tensor.grad_node.name}" if tensor.grad_node else "",
+            remedy=remedy,
+        )
