@@ -48,8 +48,6 @@ from everyo.ops import random as random
 from everyo.ops.random import manual_seed as manual_seed
 from everyo.transforms import checkpoint as checkpoint
 from everyo.transforms import checkpoint_sequential as checkpoint_sequential
-from everyo.transforms import custom_jvp as custom_jvp
-from everyo.transforms import custom_vjp as custom_vjp
 from everyo.transforms import associative_scan as associative_scan
 from everyo.transforms import cond as cond
 from everyo.transforms import fori_loop as fori_loop
@@ -59,7 +57,6 @@ from everyo.transforms import scan as scan
 from everyo.transforms import while_loop as while_loop
 from everyo.transforms import jvp as jvp
 from everyo.transforms import linearize as linearize
-from everyo.transforms import stop_gradient as stop_gradient
 from everyo.transforms import value_and_grad as value_and_grad
 from everyo.transforms import vjp as vjp
 from everyo.transforms import hessian as hessian
@@ -77,13 +74,22 @@ if _TYPE_CHECKING:
     from everyo import scipy_compat as scipy_compat
     from everyo import testing as testing
     from everyo.transforms import implicit as implicit
+    from everyo.transforms.custom import custom_jvp as custom_jvp
+    from everyo.transforms.custom import custom_vjp as custom_vjp
+    from everyo.transforms.custom import stop_gradient as stop_gradient
     from everyo.transforms.sparse import sparse_hessian as sparse_hessian
     from everyo.transforms.sparse import sparse_jacobian as sparse_jacobian
 
 __version__ = "0.1.0"
 
 _ON_FIRST_USE = ("io", "nn", "optim", "scipy_compat", "testing")
-_NEED_SCIPY = ("sparse_hessian", "sparse_jacobian")
+_FROM = {
+    "custom_jvp": "custom",
+    "custom_vjp": "custom",
+    "sparse_hessian": "sparse",
+    "sparse_jacobian": "sparse",
+    "stop_gradient": "custom",
+}
 
 
 def __getattr__(name: str) -> _Any:
@@ -91,10 +97,12 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module(f"everyo.{name}")
     if name == "implicit":
         return _importlib.import_module("everyo.transforms.implicit")
-    if name in _NEED_SCIPY:
-        return getattr(_importlib.import_module("everyo.transforms.sparse"), name)
+    if name in _FROM:
+        found = getattr(_importlib.import_module(f"everyo.transforms.{_FROM[name]}"), name)
+        globals()[name] = found
+        return found
     raise AttributeError(f"module 'everyo' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_FIRST_USE, "implicit", *_NEED_SCIPY})
+    return sorted({*globals(), *_ON_FIRST_USE, "implicit", *_FROM})
