@@ -46,29 +46,6 @@ from everyo.errors import UnsupportedOperationError as UnsupportedOperationError
 from everyo.ops import *
 from everyo.ops import random as random
 from everyo.ops.random import manual_seed as manual_seed
-from everyo.transforms import associative_scan as associative_scan
-from everyo.transforms import checkpoint as checkpoint
-from everyo.transforms import checkpoint_sequential as checkpoint_sequential
-from everyo.transforms import cond as cond
-from everyo.transforms import custom_jvp as custom_jvp
-from everyo.transforms import custom_vjp as custom_vjp
-from everyo.transforms import fori_loop as fori_loop
-from everyo.transforms import grad as grad
-from everyo.transforms import hessian as hessian
-from everyo.transforms import hvp as hvp
-from everyo.transforms import jacfwd as jacfwd
-from everyo.transforms import jacobian as jacobian
-from everyo.transforms import jacrev as jacrev
-from everyo.transforms import jvp as jvp
-from everyo.transforms import linearize as linearize
-from everyo.transforms import map as map
-from everyo.transforms import scan as scan
-from everyo.transforms import stop_gradient as stop_gradient
-from everyo.transforms import value_and_grad as value_and_grad
-from everyo.transforms import vhp as vhp
-from everyo.transforms import vjp as vjp
-from everyo.transforms import vmap as vmap
-from everyo.transforms import while_loop as while_loop
 
 if _TYPE_CHECKING:
     from everyo import io as io
@@ -76,25 +53,59 @@ if _TYPE_CHECKING:
     from everyo import optim as optim
     from everyo import scipy_compat as scipy_compat
     from everyo import testing as testing
+    from everyo.transforms import associative_scan as associative_scan
+    from everyo.transforms import checkpoint as checkpoint
+    from everyo.transforms import checkpoint_sequential as checkpoint_sequential
+    from everyo.transforms import cond as cond
+    from everyo.transforms import fori_loop as fori_loop
+    from everyo.transforms import grad as grad
+    from everyo.transforms import hessian as hessian
+    from everyo.transforms import hvp as hvp
     from everyo.transforms import implicit as implicit
+    from everyo.transforms import jacfwd as jacfwd
+    from everyo.transforms import jacobian as jacobian
+    from everyo.transforms import jacrev as jacrev
+    from everyo.transforms import jvp as jvp
+    from everyo.transforms import linearize as linearize
+    from everyo.transforms import map as map
+    from everyo.transforms import scan as scan
+    from everyo.transforms import value_and_grad as value_and_grad
+    from everyo.transforms import vhp as vhp
+    from everyo.transforms import vjp as vjp
+    from everyo.transforms import vmap as vmap
+    from everyo.transforms import while_loop as while_loop
+    from everyo.transforms.custom import custom_jvp as custom_jvp
+    from everyo.transforms.custom import custom_vjp as custom_vjp
+    from everyo.transforms.custom import stop_gradient as stop_gradient
     from everyo.transforms.sparse import sparse_hessian as sparse_hessian
     from everyo.transforms.sparse import sparse_jacobian as sparse_jacobian
 
 __version__ = "0.1.0"
 
-_ON_FIRST_USE = ("io", "nn", "optim", "scipy_compat", "testing")
-_NEED_SCIPY = ("sparse_hessian", "sparse_jacobian")
+# Loaded when first used, so that `import everyo` costs little more than NumPy.
+_PACKAGES = ("io", "nn", "optim", "scipy_compat", "testing")
+_TRANSFORMS = (
+    "associative_scan", "checkpoint", "checkpoint_sequential", "cond", "fori_loop", "grad", "hessian",
+    "hvp", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "map", "scan", "value_and_grad", "vhp",
+    "vjp", "vmap", "while_loop",
+)  # fmt: skip
+_ON_FIRST_USE = {
+    **{name: f"everyo.{name}" for name in _PACKAGES},
+    **dict.fromkeys(_TRANSFORMS, "everyo.transforms"),
+    "implicit": "everyo.transforms.implicit",
+    **dict.fromkeys(("custom_jvp", "custom_vjp", "stop_gradient"), "everyo.transforms.custom"),
+    **dict.fromkeys(("sparse_hessian", "sparse_jacobian"), "everyo.transforms.sparse"),
+}
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _ON_FIRST_USE:
-        return _importlib.import_module(f"everyo.{name}")
-    if name == "implicit":
-        return _importlib.import_module("everyo.transforms.implicit")
-    if name in _NEED_SCIPY:
-        return getattr(_importlib.import_module("everyo.transforms.sparse"), name)
-    raise AttributeError(f"module 'everyo' has no attribute {name!r}")
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module 'everyo' has no attribute {name!r}")
+    module = _importlib.import_module(_ON_FIRST_USE[name])
+    found = module if module.__name__.endswith(f".{name}") else getattr(module, name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_FIRST_USE, "implicit", *_NEED_SCIPY})
+    return sorted({*globals(), *_ON_FIRST_USE})

@@ -1,6 +1,26 @@
 """`eo.autograd`: gradients of tensors that are already computed, and operations of one's own."""
 
+import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from everyo.core.backward import backward as backward
 from everyo.core.backward import grad as grad
-from everyo.transforms.function import Function as Function
-from everyo.transforms.function import once_differentiable as once_differentiable
+
+if _TYPE_CHECKING:
+    from everyo.transforms.function import Function as Function
+    from everyo.transforms.function import once_differentiable as once_differentiable
+
+_ON_FIRST_USE = ("Function", "once_differentiable")
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _ON_FIRST_USE:
+        found = getattr(_importlib.import_module("everyo.transforms.function"), name)
+        globals()[name] = found
+        return found
+    raise AttributeError(f"module 'everyo.autograd' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_FIRST_USE})

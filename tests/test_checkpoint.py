@@ -117,7 +117,8 @@ def test_trees_and_constants():
 
     a = t(X, requires_grad=True)
     out = g({"a": a, "text": "t"}, 3, scale=2.0)
-    assert out["count"] == 3 and not out["whole"].requires_grad
+    assert out["count"] == 3
+    assert not out["whole"].requires_grad
     (out["y"].sum() + out["same"].sum()).backward()
     close(a.grad, np.full(3, 7.0))
     with eo.no_grad():
@@ -159,7 +160,10 @@ def test_random_numbers_are_the_same_again():
     for ours, theirs in zip(run(eo.checkpoint(noisy)), run(noisy), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     nested = eo.checkpoint(lambda x: eo.checkpoint(noisy)(x * 1.0) + noisy(x))
-    once = lambda x: noisy(x * 1.0) + noisy(x)
+
+    def once(x):
+        return noisy(x * 1.0) + noisy(x)
+
     for ours, theirs in zip(run(nested), run(once), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-15)
 
@@ -213,7 +217,8 @@ def test_a_change_between_forward_and_backward_is_no_wrong_gradient():
         w += 1.0
     with pytest.raises(eo.GraphStateError, match="other values"):
         y.backward()
-    assert x.grad is None and w.grad is None
+    assert x.grad is None
+    assert w.grad is None
 
     # of an argument the checkpoint has its own copy
     z = x * 1.0
@@ -260,7 +265,8 @@ def test_an_exception_in_the_second_run_leaves_the_engine_usable():
         broken[0] = True
         with pytest.raises(ValueError, match=r"^mine$"):
             y.backward()
-        assert x.grad is None and eo.is_grad_enabled()
+        assert x.grad is None
+        assert eo.is_grad_enabled()
     broken[0] = False
     close(eo.grad(eo.grad(lambda x: eo.sin(x)))(t(0.3)), -np.sin(0.3))
     eo.random.uniform()
@@ -308,7 +314,8 @@ def test_what_was_kept_goes_with_the_graph():
         inner, node = weakref.ref(z.grad_node), weakref.ref(y.grad_node.parents[0])
         y.backward()
         del z, y
-        assert node() is None and inner() is None
+        assert node() is None
+        assert inner() is None
     finally:
         gc.enable()
 
@@ -353,7 +360,7 @@ def test_sequential_has_the_plain_gradients(n, options):
 
 
 def test_sequential_under_transformations():
-    weights, blocks = chain_of(9)
+    _weights, blocks = chain_of(9)
     chain = eo.checkpoint_sequential(blocks)
     for transform in (
         lambda f: eo.grad(eo.grad(f)),
@@ -397,10 +404,11 @@ def peak_states(function):
 def test_peak_memory(n):
     blocks = [eo.sin] * n  # keeps its input: one state a block
     root = n**0.5
+    peak_states(eo.checkpoint_sequential(blocks[:4]))  # imports and caches come first
     ours = peak_states(eo.checkpoint_sequential(blocks))
     deeper = peak_states(eo.checkpoint_sequential(blocks, levels=2))
-    assert ours <= 2 * root + 6
+    assert ours <= 2 * root + 4
     assert ours >= root  # the measurement sees the states
-    assert deeper <= 3 * n ** (1 / 3) + 9
+    assert deeper <= 3 * n ** (1 / 3) + 6
     if n <= 256:
         assert peak_states(composed(blocks)) >= n

@@ -380,14 +380,17 @@ def test_function_with_many_inputs_and_outputs():
         @staticmethod
         def backward(ctx, g, g_label, g_largest, g_mask, g_sum):
             x, nothing, y = ctx.saved_tensors
-            assert nothing is None and g_label is None
+            assert nothing is None
+            assert g_label is None
             close(g_mask, np.zeros(3))
             seen["backward"] = ctx.needs_input_grad
             return g * y * ctx.factor + g_sum, None, g * x * ctx.factor + g_sum, None
 
     x, y = t(X, requires_grad=True), t(X + 1)
     product, label, largest, mask, total = Mixed.apply(x, 3.0, y, "name")
-    assert label == "name" and not largest.requires_grad and not mask.requires_grad
+    assert label == "name"
+    assert not largest.requires_grad
+    assert not mask.requires_grad
     product.sum().backward(retain_graph=True)
     close(x.grad, 3 * (X + 1))
     total.sum().backward()
@@ -443,8 +446,13 @@ def test_complex_convention():
     # holomorphic: the gradient of the input is g * conj(f'(z))
     square = eo.custom_vjp(lambda z: z * z)
     square.defvjp(lambda z: (z * z, z), lambda z, g: (g * eo.conj(2 * z),))
-    loss = lambda z: eo.real(square(z) * (3.0 + 1.0j))
-    plain = lambda z: eo.real(z * z * (3.0 + 1.0j))
+
+    def loss(z):
+        return eo.real(square(z) * (3.0 + 1.0j))
+
+    def plain(z):
+        return eo.real(z * z * (3.0 + 1.0j))
+
     close(eo.grad(loss)(t(z)), np.asarray(eo.grad(plain)(t(z))))
     close(eo.jvp(square, (t(z),), (t(1.0j),))[1], 2 * z * 1.0j)
 
@@ -455,7 +463,10 @@ def test_complex_convention():
     # the second order through a kept intermediate
     kept = eo.custom_vjp(lambda z: z * z)
     kept.defvjp(lambda z: (z * z, eo.conj(2 * z)), lambda c, g: (g * c,))
-    second = lambda f: eo.grad(lambda z: eo.real(eo.grad(lambda z: eo.real(f(z) * f(z)))(z) * (1.0 + 2.0j)))
+
+    def second(f):
+        return eo.grad(lambda z: eo.real(eo.grad(lambda z: eo.real(f(z) * f(z)))(z) * (1.0 + 2.0j)))
+
     close(second(kept)(t(z)), np.asarray(second(lambda z: z * z)(t(z))))
 
 
@@ -473,7 +484,8 @@ def test_function_vmap_of_its_own():
 
         @staticmethod
         def vmap(info, in_dims, x):
-            assert info.batch_size == 2 and in_dims == (0,)
+            assert info.batch_size == 2
+            assert in_dims == (0,)
             return eo.sort(x, axis=1).T, 1
 
     close(eo.vmap(Sort.apply)(t([X, X])), [np.sort(X)] * 2)
@@ -761,7 +773,8 @@ def test_errors_of_user_code_stay_as_they_are_and_leave_the_engine_usable():
     f.defvjp(lambda x: (x, None), fails)
     with pytest.raises(ValueError, match=r"^mine$"):
         (f(x) + x).backward()
-    assert x.grad is None and eo.is_grad_enabled()
+    assert x.grad is None
+    assert eo.is_grad_enabled()
     with pytest.raises(ValueError, match=r"^mine$"):
         eo.vmap(eo.grad(f))(t([1.0]))
     close(eo.grad(eo.grad(lambda x: x**3))(t(1.0)), 6.0)
@@ -780,4 +793,6 @@ def test_stop_gradient():
     close(eo.jvp(lambda x: x * eo.stop_gradient(x), (t(3.0),), (t(1.0),))[1], 3.0)
     close(eo.vmap(eo.grad(lambda x: x * eo.stop_gradient(x)))(t(X)), X)
     tree = eo.stop_gradient({"a": t(1.0, requires_grad=True), "b": "text", "c": 2})
-    assert not tree["a"].requires_grad and tree["b"] == "text" and tree["c"] == 2
+    assert not tree["a"].requires_grad
+    assert tree["b"] == "text"
+    assert tree["c"] == 2

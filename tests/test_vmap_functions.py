@@ -147,7 +147,7 @@ def test_a_mask_that_sets_is_refused_too():
 MISFITS = {
     "add": (lambda v: v + eo.ones(3), r"\(2,\) and \(3,\)"),
     "matmul": (lambda v: v @ eo.ones((3, 2)), "2 and 3"),
-    "scalar matmul": (lambda v: v[0] @ eo.ones(3), "0-d"),
+    "scalar matmul": (lambda v: v[0] @ eo.ones((3, 4)), "0-d"),
     "matrix_transpose": (lambda v: v.mT, r"float64 \(2,\)"),
     "setitem": (lambda v: op.index_update(v, eo.ones((3, 2)), index=(slice(None),)), r"float64 \(2,\)"),
     "take": (lambda v: v[5], r"float64 \(2,\)"),

@@ -162,5 +162,6 @@ def _none_of(out: Any) -> Any:
 
 def front(x: Any, axis: int) -> Any:
     """Return `x` with one of its axes moved to the front; the first one, for axis 1, goes second."""
-    order = (axis, *(i for i in range(len(x.shape)) if i != axis))
-    return op.transpose(x, axes=order) if axis else x
+    if not axis:
+        return x
+    return op.transpose(x, axes=(axis, *range(axis), *range(axis + 1, len(x.shape))))

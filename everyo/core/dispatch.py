@@ -139,13 +139,14 @@ def unary(primitive: Primitive) -> Callable[[Any], Any]:
     kernels, plans = primitive.kernels, primitive.plans
 
     def function(x: Any, /) -> Any:
-        mode = current_mode()
-        if mode.anomaly or not isinstance(x, Tensor):
+        if not isinstance(x, Tensor):
             return apply(primitive, (x,))
         array = x.data
+        parent = x.grad_node
         kind = array.__class__
         kernel = kernels.get(kind)
-        if kernel is None:
+        mode = None if parent is None else current_mode()
+        if kernel is None or (mode is not None and mode.anomaly):
             return apply(primitive, (x,))
         try:
             out = kernel(array)
@@ -158,8 +159,7 @@ def unary(primitive: Primitive) -> Callable[[Any], Any]:
         tensor = Tensor()
         tensor.data = out
         tensor.grad = tensor.grad_node = None
-        parent = x.grad_node
-        if parent is not None and mode.grad and primitive.vjp is not None:
+        if mode is not None and mode.grad and primitive.vjp is not None:
             plan = plans.get(1) or primitive.plan(1, 1)
             tensor.grad_node = node = Node()
             node.plan = plan
@@ -183,7 +183,6 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
     pointwise = primitive.family == "elementwise"  # a matrix product may have a factor's size by chance
 
     def function(x1: Any, x2: Any, /) -> Any:
-        mode = current_mode()
         mask = 0
         a1, a2 = x1, x2
         if isinstance(x1, Tensor):
@@ -202,7 +201,12 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
                 a1 = device.scalar_like(a1, a2)
                 kind = a1.__class__
         kernel = kernels.get(kind)
-        if kernel is None or mode.anomaly or (kind is not a2.__class__ and a2.__class__ not in WEAK):
+        mode = current_mode() if mask else None
+        if (
+            kernel is None
+            or (mode is not None and mode.anomaly)
+            or (kind is not a2.__class__ and a2.__class__ not in WEAK)
+        ):
             if foreign is not None and foreign(x2):
                 return NotImplemented
             return apply(primitive, (x1, x2))
@@ -217,7 +221,7 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
         tensor = Tensor()
         tensor.data = out
         tensor.grad = tensor.grad_node = None
-        if mask and mode.grad and primitive.vjp is not None:
+        if mode is not None and mode.grad and primitive.vjp is not None:
             plan = plans.get(mask) or primitive.plan(mask, 2)
             tensor.grad_node = node = Node()
             node.plan = plan

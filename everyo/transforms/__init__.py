@@ -5,9 +5,6 @@ from everyo.transforms.checkpoint import checkpoint_sequential as checkpoint_seq
 from everyo.transforms.control import cond as cond
 from everyo.transforms.control import fori_loop as fori_loop
 from everyo.transforms.control import while_loop as while_loop
-from everyo.transforms.custom import custom_jvp as custom_jvp
-from everyo.transforms.custom import custom_vjp as custom_vjp
-from everyo.transforms.custom import stop_gradient as stop_gradient
 from everyo.transforms.derivatives import grad as grad
 from everyo.transforms.derivatives import linearize as linearize
 from everyo.transforms.derivatives import value_and_grad as value_and_grad

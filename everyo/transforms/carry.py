@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
@@ -131,7 +131,7 @@ def guarded(predicate: Tensor, x: Tensor) -> Tensor:
         first, positions[interpreter] = divmod(first, size)
     constant = op.stop_gradient(x)
     safe = _example(constant, positions)
-    return x if safe is constant and not differentiated(x) else op.where(predicate, x, safe)  # type: ignore[no-any-return]
+    return x if safe is constant and not differentiated(x) else op.where(predicate, x, safe)
 
 
 def _example(x: Tensor, positions: dict[Any, int]) -> Tensor:
@@ -142,8 +142,8 @@ def _example(x: Tensor, positions: dict[Any, int]) -> Tensor:
     whole = raised(data.value)
     value = _example(whole, positions)
     if data.interpreter in positions:
-        return op.getitem(value, index=(positions[data.interpreter],))  # type: ignore[no-any-return]
-    return x if value is whole else data.interpreter.batch(lower(value))  # type: ignore[attr-defined, no-any-return]
+        return op.getitem(value, index=(positions[data.interpreter],))
+    return x if value is whole else data.interpreter.batch(lower(value))  # type: ignore[attr-defined]
 
 
 def differentiated(x: Any) -> bool:
@@ -178,7 +178,10 @@ class Carry:
         return unflatten(self.structure, self.leaves if leaves is None else leaves)
 
     def advance(
-        self, body: Callable[[Any], tuple[Any, Any]], leaves: list[Tensor], going: bool | Tensor = True
+        self,
+        body: Callable[[Any], tuple[Any, Any]],
+        leaves: list[Tensor],
+        going: Literal[True] | Tensor = True,
     ) -> tuple[list[Tensor], Any]:
         """Return the state after one step, and what else the body returned.
 

@@ -215,23 +215,22 @@ def fori_loop(
 def _repeat(step: Step, carry: Carry, every: int | None) -> State:
     """Return the last state: step by step, or in segments of `every` steps that are run again later."""
     leaves, going, number = carry.leaves, True, 0
-    if every is not None:
-        checked_interval(every)
-    while going and (every is None or carry.unsettled):
+    length = 0 if every is None else checked_interval(every)
+    while going and (not length or carry.unsettled):
         leaves, going = step(number, leaves)
         number += 1
     while going:
 
         def run(leaves: State, first: int = number) -> State:
             nonlocal going
-            for i in range(first, first + every):
+            for i in range(first, first + length):
                 leaves, going = step(i, leaves)
                 if not going:
                     break
             return leaves
 
         leaves = segment(run, leaves)
-        number += every
+        number += length
     return leaves
 
 

@@ -1,4 +1,4 @@
-"""`custom_vjp` and `custom_jvp`: functions with derivative rules of the user's own, as JAX users write them."""
+"""`custom_vjp` and `custom_jvp`: functions with derivative rules of the user's own, as in JAX."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class _VJPCall(_Call):
     has_backward = True
 
     def run(self, inputs: Tensors) -> tuple[Tensors, Any]:
-        pair = self.owner.fwd(*self.all_arguments(inputs))  # type: ignore[misc]
+        pair = self.owner.fwd(*self.all_arguments(inputs))
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ArgumentError(
                 "the forward rule must return a pair",
@@ -141,7 +141,7 @@ class _VJPCall(_Call):
         return self.results(pair[0]), pair[1]
 
     def backward(self, kept: Any, gs: Optional, needs: tuple[bool, ...]) -> Optional:
-        returned = self.owner.bwd(*self.given(), kept, self.result(gs))  # type: ignore[misc]
+        returned = self.owner.bwd(*self.given(), kept, self.result(gs))
         if not isinstance(returned, (tuple, list)) or len(returned) != len(self.trees):
             count = f"a tuple of {len(returned)}" if isinstance(returned, (tuple, list)) else None
             raise ShapeError(
@@ -229,7 +229,7 @@ class _JVPCall(_Call):
         moving = [zeros_like(x) if t is None else t for x, t in zip(inputs, tangents, strict=True)]
         primals = tuple(self.arguments(inputs))
         directions = tuple(self.arguments(moving))
-        pair = self.owner.rule(*self.given(), primals, directions)  # type: ignore[misc]
+        pair = self.owner.rule(*self.given(), primals, directions)
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ArgumentError(
                 "the jvp rule must return a pair",
@@ -355,7 +355,7 @@ def _up_to(structure: Any, tree: Any, count: int, operation: str, what: str) -> 
     if structure is None:
         return [tree]
     try:
-        return structure.flatten_up_to(tree)  # type: ignore[no-any-return]
+        return structure.flatten_up_to(tree)
     except (ValueError, TypeError) as error:
         raise ShapeError(
             f"{what} has another structure",

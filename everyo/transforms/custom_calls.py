@@ -100,16 +100,16 @@ class Mapped:
             batches.reset(outer)
 
     def forward(self, inputs: Tensors) -> tuple[Tensors, Tensors]:
-        return self._map(self.rules.forward, inputs)  # type: ignore[no-any-return]
+        return self._map(self.rules.forward, inputs)
 
     def again(self, inputs: Tensors) -> Tensors:
-        return self._map(self.rules.again, inputs)  # type: ignore[no-any-return]
+        return self._map(self.rules.again, inputs)
 
     def pull(self, residuals: Tensors, gs: Optional, needs: tuple[bool, ...]) -> Optional:
-        return self._map(lambda rs, gs: self.rules.pull(rs, gs, needs), residuals, gs)  # type: ignore[no-any-return]
+        return self._map(lambda rs, gs: self.rules.pull(rs, gs, needs), residuals, gs)
 
     def push(self, inputs: Tensors, residuals: Tensors, tangents: Optional) -> Optional:
-        return self._map(self.rules.push, inputs, residuals, tangents)  # type: ignore[no-any-return]
+        return self._map(self.rules.push, inputs, residuals, tangents)
 
 
 class Custom(Primitive):
@@ -118,7 +118,8 @@ class Custom(Primitive):
     __slots__ = ("interpreter", "lifted", "nested", "rules")
 
     def __init__(self, rules: CallRules, nested: bool) -> None:
-        self.rules, self.nested, self.lifted, self.interpreter = rules, nested, False, None
+        self.rules, self.nested, self.lifted = rules, nested, False
+        self.interpreter: Any = None  # who processes the call
         super().__init__(
             _unused,
             vjp=_unused,
@@ -140,12 +141,12 @@ class Custom(Primitive):
         if traced is not None:
             self.interpreter = traced.interpreter
             traced.interpreter.refuse_foreign(self, inputs)
-            return traced.interpreter.process(self, inputs, {})  # type: ignore[no-any-return]
+            return traced.interpreter.process(self, inputs, {})
         outs, extras = self.rules.forward([wrap(a) for a in arrays])
         results = tuple([self._constant(x).data for x in (*outs, *extras)])
         mask = sum(1 << i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.grad_node is not None)
         if mask and current_mode().grad:
-            return recorded(results, record(self, inputs, arrays, {}, results, mask))  # type: ignore[no-any-return]
+            return recorded(results, record(self, inputs, arrays, {}, results, mask))
         return tuple(map(wrap, results)) if any(isinstance(x, Tensor) for x in inputs) else results
 
     def _constant(self, x: Tensor) -> Tensor:
@@ -163,7 +164,7 @@ class Custom(Primitive):
 
     def plan(self, mask: int, count: int, needed: int | None = None) -> Plan:
         """Return how this call is recorded; never kept, as a primitive must not refer to itself."""
-        layout = layout_of(rules)
+        layout = layout_of(self.rules)
         wanted = mask if needed is None else needed
         needs = tuple(bool(wanted >> i & 1) for i in range(count))
         reads = (
@@ -202,7 +203,7 @@ def _pull(
     needs: tuple[bool, ...],
 ) -> Optional:
     """Return the cotangents of all inputs, from those of the results and of the kept values."""
-    rules, layout = primitive.rules, layout_of(rules)
+    rules, layout = primitive.rules, layout_of(primitive.rules)
     eager = not any(isinstance(v, Tensor) for v in (*g.values(), *inputs.values(), *parts))
     first = len(layout.outs)
     gs = {j: conjugated(raised(c.settle() if hasattr(c, "settle") else c)) for j, c in g.items()}
@@ -216,15 +217,15 @@ def _pull(
             found = rules.pull(layout.pick(held, parts), complete, needs)
         if any(j >= first for j in gs):
             extra = {j - first: c for j, c in gs.items() if j >= first}
-            floating = [s for s in range(layout.count) if floating(specs[first + s][1])]
+            places = [s for s in range(layout.count) if floating(specs[first + s][1])]
             tensors = [raised(x) for x in held]
             moved = [i for i, need in enumerate(needs) if need]
             run = _varying(rules.again, tensors, moved)
             with explained(rules.name, "forward", True):
                 _, pullback = vjp(run, *(tensors[i] for i in moved))
-            seeds = [extra[s] if s in extra else zeros(specs[first + s]) for s in floating]
+            seeds = [extra[s] if s in extra else zeros(specs[first + s]) for s in places]
             for i, c in zip(moved, pullback(seeds), strict=True):
-                found[i] = c if found[i] is None else found[i] + c  # type: ignore[operator]
+                found[i] = c if found[i] is None else found[i] + c
     return [
         None if c is None else conjugated(c).data if eager and not c.level else lower(conjugated(c))
         for c in found

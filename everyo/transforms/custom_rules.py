@@ -1,4 +1,4 @@
-"""Rules of the user's own for one call of a function: what is missing is derived, what they return is checked."""
+"""Rules of the user's own in one call: what is missing is derived, what they return is checked."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Rules:
         layout = layout_of(self)
         if not self.has_backward:
             return self._transposed_forward(residuals, gs, needs)
-        live = [x for x in (*residuals, *gs) if carries(x)]
+        live = [x for x in (*residuals, *gs) if x is not None and carries(x)]
         if self.once and live:
             residuals, gs = detached(residuals), detached(gs)
         tree = layout.restore(residuals)
@@ -206,4 +206,5 @@ class Barrier(Rules):
     def pull(self, *arguments: Any) -> Any:
         raise not_traceable(self.name, "backward")
 
-    push = pull
+    def push(self, *arguments: Any) -> Any:
+        raise not_traceable(self.name, "backward")

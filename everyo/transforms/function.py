@@ -195,8 +195,8 @@ class BatchInfo:
 
 def _batch_first(x: Tensor, axis: int | None, size: int) -> Tensor:
     if axis is None:
-        return x.broadcast_to((size, *x.shape))  # type: ignore[no-any-return]
-    return x if axis == 0 else x.moveaxis(axis, 0)  # type: ignore[no-any-return]
+        return x.broadcast_to((size, *x.shape))
+    return x if axis == 0 else x.moveaxis(axis, 0)
 
 
 class Function:

@@ -346,7 +346,7 @@ def _solved(
         steps = 10 * vector.size + 10 if max_steps is None else max_steps
         x = method(*products, vector, krylov.tolerance(vector.dtype, rtol), steps)
         krylov.require_solved(products[0], vector, x, krylov.accepted(vector.dtype, rtol), operation)
-        return krylov.Layout(b).unravel(x)  # type: ignore[no-any-return]
+        return krylov.Layout(b).unravel(x)
 
     return _linear_solve(matvec, *tensors_of(b), solver, solver, symmetric, operation)
 

@@ -9,6 +9,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ConvergenceError, describe
 from everyo.ops.contraction import vecdot
+from everyo.ops.ranges import arange
 from everyo.transforms.raveling import Layout, ravel
 
 Product = Callable[[Any], Any]
@@ -40,6 +41,8 @@ def epsilon(dtype: Any) -> float:
 def require_solved(product: Product, b: Tensor, x: Tensor, bound: float, operation: str) -> None:
     """Raise ConvergenceError unless the residual is below `bound`, relative to `b`."""
     residual, size = norm(b - product(x)), norm(b)
+    if b.size and not size and not residual:  # a singular matrix would go unnoticed
+        residual = 0.0 if norm(product(_probe(b))) > 0 else float("nan")
     if not residual <= bound * size:
         raise ConvergenceError(
             "the linear system was not solved",
@@ -51,12 +54,20 @@ def require_solved(product: Product, b: Tensor, x: Tensor, bound: float, operati
         )
 
 
+def _probe(b: Tensor) -> Tensor:
+    """Return a vector that no structure of a matrix is likely to be orthogonal to."""
+    return op.astype(op.cos(arange(1.0, b.size + 1.0)), dtype=b.dtype)
+
+
 def conjugate_gradients(product: Product, b: Tensor, rtol: float, steps: int) -> Tensor:
     """Return an approximate solution of a symmetric (Hermitian) positive definite system."""
-    x, r = op.zeros_like(b), b
-    p, square, target = r, abs(dot(r, r)), (rtol * norm(b)) ** 2
+    size = norm(b)
+    if size == 0:
+        return b
+    x, r = op.zeros_like(b), b / size  # of length 1, so that no square underflows
+    p, square = r, abs(dot(r, r))
     for _ in range(steps):
-        if not square > target:  # NaN ends it too
+        if not square > rtol * rtol:  # NaN ends it too
             break
         image = product(p)
         curvature = dot(p, image)
@@ -66,7 +77,7 @@ def conjugate_gradients(product: Product, b: Tensor, rtol: float, steps: int) ->
         x, r = x + alpha * p, r - alpha * image
         before, square = square, abs(dot(r, r))
         p = r + (square / before) * p
-    return x
+    return x * size
 
 
 def gmres(product: Product, b: Tensor, rtol: float, steps: int, restart: int = RESTART) -> Tensor:
@@ -86,7 +97,8 @@ def gmres(product: Product, b: Tensor, rtol: float, steps: int, restart: int = R
 
 def _cycle(product: Product, r: Tensor, size: float, target: float, limit: int) -> tuple[Tensor, int]:
     """Return the best change of the solution from the Krylov space of `r`, and its dimension."""
-    basis, columns, rotations, rhs = [r / size], [], [], [complex(size)]
+    basis, columns, rhs = [r / size], [], [complex(size)]
+    rotations: list[tuple[float, complex]] = []
     for k in range(limit):
         w, column = product(basis[k]), [0j] * (k + 1)
         for _ in range(2):  # the second time removes what rounding left
@@ -138,7 +150,7 @@ def normal_equations(product: Product, transpose: Product, b: Tensor, rtol: floa
     return conjugate_gradients(lambda v: adjoint(product(v)), adjoint(b), rtol, steps)
 
 
-def either(product: Product, transpose: Product, b: Tensor) -> Tensor:
+def either(b: Tensor, product: Product, transpose: Product) -> Tensor:
     """Return the solution by GMRES, or where that stagnates by the normal equations."""
     rtol, steps = tolerance(b.dtype, None), 10 * b.size + 100
     x = gmres(product, b, rtol, steps)

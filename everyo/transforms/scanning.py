@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -94,20 +95,20 @@ def scan(
     def run(leaves: list[Tensor], steps: Sequence[int]) -> list[Tensor]:
         rows = []
         for i in steps:
-            leaves, y = carry.advance(lambda tree, i=i: _pair(f(tree, elements(i))), leaves)
+            x = elements(i)
+            leaves, y = carry.advance(lambda tree, x=x: _pair(f(tree, x)), leaves)  # type: ignore[misc]
             rows.append(outputs.matched(y))
         return [*leaves, *(x for row in rows for x in row)]
 
-    if checkpoint_every is None:
-        results = run(carry.leaves, order)
-    else:
-        every, start = checked_interval(checkpoint_every), int(carry.unsettled)
-        results = run(carry.leaves, order[:start])
-        for i in range(start, count, every):
-            steps, width = order[i : i + every], len(carry.leaves)
-            more = segment(lambda state, steps=steps: run(state, steps), results[:width])
-            results = [*more[:width], *results[width:], *more[width:]]
-    leaves, flat = results[: len(carry.leaves)], results[len(carry.leaves) :]
+    width = len(carry.leaves)
+    every = count if checkpoint_every is None else checked_interval(checkpoint_every)
+    start = count if checkpoint_every is None else int(carry.unsettled)
+    results = run(carry.leaves, order[:start])
+    leaves, flat = results[:width], results[width:]
+    for i in range(start, count, every):
+        results = segment(functools.partial(run, steps=order[i : i + every]), leaves)
+        leaves = results[:width]
+        flat += results[width:]
     rows = [flat[i * len(outputs.names) : (i + 1) * len(outputs.names)] for i in range(count)]
     if reverse:
         rows.reverse()
@@ -294,5 +295,5 @@ def _interleaved(even: Tensor, odd: Tensor, axis: int) -> Tensor:
     shape = tuple(odd.shape)
     pairs = op.reshape(op.stack(head, odd, axis=axis + 1), shape=(*shape[:axis], 2 * n, *shape[axis + 1 :]))
     if even.shape[axis] == n:
-        return pairs  # type: ignore[no-any-return]
-    return op.concat(pairs, even[(slice(None),) * axis + (slice(n, None),)], axis=axis)  # type: ignore[no-any-return]
+        return pairs
+    return op.concat(pairs, even[(slice(None),) * axis + (slice(n, None),)], axis=axis)

@@ -112,7 +112,7 @@ class Jacobian(System):
 
     def product(self, c: Tensors, u: Tensors) -> Tensors:
         function, x = self.function(c)
-        return jvp(function, x, u)[1]  # type: ignore[no-any-return]
+        return jvp(function, x, u)[1]
 
     def transpose(self, c: Tensors, w: Tensors) -> Tensors:
         return pulled(*self.function(c))(w)
@@ -122,7 +122,7 @@ class Jacobian(System):
 
         def forward() -> Product:
             push = linearize(function, *x)[1]
-            return lambda u: push(*u)  # type: ignore[no-any-return]
+            return lambda u: push(*u)
 
         return _late(forward), _late(lambda: pulled(function, x))
 
@@ -146,7 +146,7 @@ def pulled(function: Callable[..., Sequence[Any]], primals: Sequence[Any]) -> Pr
 
 
 def _conjugate(x: Tensor) -> Tensor:
-    return op.conj(x) if x.dtype.kind == "c" else x  # type: ignore[no-any-return]
+    return op.conj(x) if x.dtype.kind == "c" else x
 
 
 def _solve(xp: Any, *arrays: Any, system: System, checked: bool) -> Any:
@@ -155,8 +155,8 @@ def _solve(xp: Any, *arrays: Any, system: System, checked: bool) -> Any:
     with recording(True):  # a vjp inside needs it; nothing here is linked to a graph outside
         products = system.products(c, b)
         if system.solver is None:
-            flat = [krylov.on_vectors(p, b) for p in products]
-            u = krylov.Layout(b).unravel(krylov.either(*flat, krylov.ravel(b)))
+            vectors = [krylov.on_vectors(p, b) for p in products]
+            u = krylov.Layout(b).unravel(krylov.either(krylov.ravel(b), *vectors))
         else:
             u = system.solver(*products, b)
     names = [f"the solution's leaf {i}" for i in range(system.count)]
@@ -172,9 +172,9 @@ def _solve(xp: Any, *arrays: Any, system: System, checked: bool) -> Any:
                 remedy="compute it from matvec, for example eo.implicit.solve_gmres",
             )
     if checked:
-        vectors = krylov.ravel(b), krylov.ravel([x.detach() for x in u])
+        sides = krylov.ravel(b), krylov.ravel([x.detach() for x in u])
         product = krylov.on_vectors(products[0], b)
-        krylov.require_solved(product, *vectors, krylov.accepted(vectors[0].dtype), system.operation)
+        krylov.require_solved(product, *sides, krylov.accepted(sides[0].dtype), system.operation)
     return tuple(x.data for x in u)
 
 
@@ -241,7 +241,7 @@ def _along(function: Any, c: Tensors, tangents: Sequence[Any], like: Tensors) ->
         return [op.zeros_like(x) for x in like]
     directions = [raised(tangents[i]) for i in moving]
     points = [c[i] for i in moving]
-    return jvp(lambda *some: function(_replaced(c, moving, some)), points, directions)[1]  # type: ignore[no-any-return]
+    return jvp(lambda *some: function(_replaced(c, moving, some)), points, directions)[1]
 
 
 def _replaced(c: Tensors, places: Sequence[int], values: Sequence[Tensor]) -> Tensors:

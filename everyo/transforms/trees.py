@@ -107,6 +107,8 @@ def broadcast_prefix(prefix: Any, tree: Any, operation: str, name: str) -> list[
     ArgumentError
         If the containers do not match, or something else than an axis is found.
     """
+    if isinstance(tree, Tensor) and (prefix is None or type(prefix) is int):  # spares the general way
+        return [prefix]
     try:
         axes = _optree().broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=NAMESPACE)
     except ValueError as error:

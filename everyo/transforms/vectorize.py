@@ -231,6 +231,8 @@ def _number(name: str, value: Any, low: int) -> int | None:
 def _argument_axes(args: Sequence[Any], kwargs: dict[str, Any], in_axes: Any) -> list[int | None]:
     """Return the mapped axis, or None, for each leaf of the arguments."""
     entries = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    if not (entries is None or isinstance(entries, (int, tuple))):
+        entries = (entries,)  # a tree for the one argument
     if isinstance(entries, tuple) and len(entries) != len(args):
         raise ArgumentError(
             "in_axes has another length than the positional arguments",
@@ -239,9 +241,14 @@ def _argument_axes(args: Sequence[Any], kwargs: dict[str, Any], in_axes: Any) ->
             found=f"{len(entries)}",
             remedy="give one for each positional argument; keyword arguments are mapped along axis 0",
         )
-    if isinstance(entries, dict):
-        entries = (entries,)  # refused below unless there is one argument
-    return broadcast_prefix((entries, 0), (args, kwargs), "vmap", "in_axes")
+    if isinstance(entries, tuple):
+        pairs = zip(entries, args, strict=True)
+    elif all(isinstance(arg, Tensor) for arg in args):
+        pairs = zip((entries,) * len(args), args, strict=True)
+    else:
+        pairs = zip((entries,), (tuple(args),), strict=True)
+    found = [a for entry, arg in pairs for a in broadcast_prefix(entry, arg, "vmap", "in_axes")]
+    return found + broadcast_prefix(0, kwargs, "vmap", "in_axes") if kwargs else found
 
 
 def _mapped(leaf: Any) -> Tensor:
