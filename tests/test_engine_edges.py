@@ -443,9 +443,9 @@ def pair(*values):
     return (eo.tensor(list(values)),), (eo.ones(len(values)),)
 
 
-@pytest.mark.parametrize("leak", [lambda x: x.numpy(), np.asarray, copy.deepcopy, copy.copy, pickle.dumps])
+@pytest.mark.parametrize("leak", [lambda x: x.numpy(), np.asarray, copy.copy, pickle.dumps])
 def test_a_tangent_is_never_lost(leak):
-    with pytest.raises(eo.GraphStateError, match="transformation"):
+    with pytest.raises(eo.GraphStateError, match="tangent"):
         eo.jvp(lambda x: (leak(x), x)[1], *pair(1.0))
     value, tangent = eo.jvp(lambda x: eo.asarray(x.detach().numpy()) * x, *pair(3.0))
     assert (value.item(), tangent.item()) == (9.0, 3.0)
@@ -505,9 +505,13 @@ def test_a_value_of_jvp_in_another_thread():
             raise results[0]
         return results[0]
 
-    with pytest.raises(eo.GraphStateError, match="copy_context"):
-        eo.jvp(lambda x: in_a_thread(x, lambda work: work()), *pair(3.0))
-    value, tangent = eo.jvp(lambda x: in_a_thread(x, contextvars.copy_context().run), *pair(3.0))
+    for run in (lambda work: work(), contextvars.copy_context().run):
+        value, tangent = eo.jvp(lambda x, run=run: in_a_thread(x, run), *pair(3.0))
+        assert (value.item(), tangent.item()) == (9.0, 6.0)
+
+
+def test_a_deep_copy_keeps_the_tangent():
+    value, tangent = eo.jvp(lambda x: copy.deepcopy(x) * x, *pair(3.0))
     assert (value.item(), tangent.item()) == (9.0, 6.0)
 
 
@@ -520,7 +524,7 @@ def test_a_value_that_outlived_its_jvp():
         lambda: eo.exp(kept[0]),
         lambda: eo.jvp(lambda x: x * kept[0], *pair(1.0)),
     ):
-        with pytest.raises(eo.GraphStateError, match="outside of the jvp"):
+        with pytest.raises(eo.GraphStateError, match="outlived the jvp"):
             call()
     assert (kept[0].detach() * 2).tolist() == [6.0]
 
@@ -531,14 +535,17 @@ def test_a_value_that_outlived_its_jvp():
         ((lambda x: x, eo.ones(1), eo.ones(1)), eo.DTypeError),
         ((lambda x: x, (eo.ones(1),), eo.ones(1)), eo.DTypeError),
         ((lambda: eo.ones(1), (), ()), eo.ArgumentError),
-        ((lambda x: 3.0, (eo.ones(1),), (eo.ones(1),)), eo.DTypeError),
-        ((lambda x: (x, x), (eo.ones(1),), (eo.ones(1),)), eo.DTypeError),
-        ((lambda x: None, (eo.ones(1),), (eo.ones(1),)), eo.DTypeError),
     ],
 )
 def test_what_jvp_cannot_take(arguments, kind):
     with pytest.raises(kind, match="jvp"):
         eo.jvp(*arguments)
+
+
+def test_jvp_returns_trees():
+    value, tangent = eo.jvp(lambda x: {"a": (x, 3.0), "b": None}, *pair(2.0))
+    assert (value["a"][0].tolist(), value["a"][1].item(), value["b"]) == ([2.0], 3.0, None)
+    assert (tangent["a"][0].tolist(), tangent["a"][1].item(), tangent["b"]) == ([1.0], 0.0, None)
 
 
 # ---- memory and exceptions

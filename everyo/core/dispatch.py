@@ -164,7 +164,7 @@ def unary(primitive: Primitive) -> Callable[[Any], Any]:
             tensor.grad_node = node = Node()
             node.plan = plan
             node.params = NO_PARAMS
-            node.parents = (parent,)
+            node.parents = (parent,)  # type: ignore[assignment]  # there is a mode only with a parent
             node.saved = () if plan.save is None else plan.save(out, array)
             node.age = next_age()
             node.extras = node.restore = None

@@ -336,7 +336,13 @@ class Tensor:
         """
         from everyo.core.dispatch import wrap
 
-        return op.stop_gradient(self) if self.level else wrap(self.data)
+        data = self.data
+        if not isinstance(data, Traced):
+            return wrap(data)
+        if data.interpreter.active:
+            return op.stop_gradient(self)  # type: ignore[no-any-return]
+        value = data.concrete("detach")  # of a transformation that has ended
+        return value.detach() if isinstance(value, Tensor) else wrap(value)
 
     def assign(self, value: Tensor) -> None:
         """Make this object take the value (and the graph) of `value`: the meaning of in-place statements.

@@ -86,7 +86,7 @@ class Generator:
         >>> g.set_state(state)
         >>> assert (g.normal(size=2) == first).all()
         """
-        return self._own.get_state()  # type: ignore[no-any-return]
+        return self._own.get_state()
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go to a position that `get_state` returned."""

@@ -226,7 +226,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         seeds = matching(cotangent, structure, "vjp")
-        return arguments.result(recorder.pull(outputs, seeds, variables))  # type: ignore[no-any-return]
+        return arguments.result(recorder.pull(outputs, seeds, variables))
 
     return (value, pullback, _values(aux, recorder)) if has_aux else (value, pullback)
 
@@ -272,7 +272,7 @@ def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
 def _zeros(x: Tensor) -> Tensor:
     from everyo.core.registry import op
 
-    return op.zeros_like(x)  # type: ignore[no-any-return]
+    return op.zeros_like(x)
 
 
 def _values(aux: Any, recorder: Any) -> Any:

@@ -42,7 +42,7 @@ def _split(rows: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
 def _moved(block: Tensor, rank: int) -> Tensor:
     """Return a block with its first `rank` axes last."""
     axes = (*range(rank, block.ndim), *range(rank))
-    return op.transpose(block, axes=axes) if rank and rank < block.ndim else block  # type: ignore[no-any-return]
+    return op.transpose(block, axes=axes) if rank and rank < block.ndim else block
 
 
 def jacrev(

@@ -116,7 +116,7 @@ class EagerTape:
     def variable(self, x: Tensor) -> Tensor:
         """Return a tensor with a node of its own: a leaf, or an alias that keeps the path to `x`."""
         if x.requires_grad and self._outer:
-            return op.alias(x)  # type: ignore[no-any-return]
+            return op.alias(x)
         leaf = wrap(x.data)
         leaf.grad_node = LeafNode(leaf)
         self._own.add(leaf.grad_node)
@@ -137,10 +137,11 @@ class EagerTape:
         return [_gradient(arrived.get(node), v) for node, v in zip(nodes, variables, strict=True)]
 
     def _reaches_outside(self, output: Tensor) -> bool:
-        """Whether an output depends on a leaf other than this tape's own."""
+        """Whether an output depends on a living leaf other than this tape's own."""
         if output.grad_node is None:
             return False
-        return any(node.is_leaf and node not in self._own for node in topological_order([output.grad_node]))
+        leaves = [node for node in topological_order([output.grad_node]) if isinstance(node, LeafNode)]
+        return any(leaf not in self._own and leaf.leaf() is not None for leaf in leaves)
 
     def value(self, result: Any) -> Tensor:
         """Return a result of the function, without its graph unless others can differentiate it."""
@@ -160,5 +161,5 @@ def _any_tracked(seeds: Sequence[Any]) -> bool:
 def _gradient(cotangent: Any, variable: Tensor) -> Tensor:
     """Return what arrived at a variable; zeros where the outputs do not depend on it."""
     if cotangent is None:
-        return op.zeros_like(raised(variable.data.value) if variable.level else variable.detach())  # type: ignore[no-any-return]
+        return op.zeros_like(raised(variable.data.value) if variable.level else variable.detach())
     return leave(cotangent, variable)

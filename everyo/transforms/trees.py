@@ -26,12 +26,12 @@ def _optree() -> Any:
 
 
 @functools.cache
-def _register(kind: type) -> bool:
+def _register(kind: Any) -> bool:
     """Make a class a container if it is a dataclass or has the two methods; return whether it is one."""
     if hasattr(kind, "tree_flatten") and hasattr(kind, "tree_unflatten"):
 
         def flatten(node: Any) -> tuple[Any, Any]:
-            return node.tree_flatten()  # type: ignore[no-any-return]
+            return node.tree_flatten()
 
         unflatten = kind.tree_unflatten
     elif dataclasses.is_dataclass(kind):
