@@ -41,7 +41,7 @@ def _register(kind: Any) -> bool:
             return tuple(getattr(node, name) for name in names), None
 
         def unflatten(static: Any, children: Any) -> Any:
-            made = object.__new__(kind)
+            made = object.__new__(kind)  # type: ignore[arg-type]
             for name, child in zip(names, children, strict=True):
                 object.__setattr__(made, name, child)
             return made
@@ -56,7 +56,8 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     if isinstance(tree, Tensor):
         return [tree], None
     leaves, structure = _optree().tree_flatten(tree, namespace=NAMESPACE)
-    new = [_register(type(leaf)) for leaf in leaves if not isinstance(leaf, Tensor)]  # all, not the first
+    kinds: list[Any] = [type(leaf) for leaf in leaves if not isinstance(leaf, Tensor)]
+    new = [_register(kind) for kind in kinds]  # all of them, not up to the first
     if any(new):
         return flatten(tree)
     return leaves, structure
