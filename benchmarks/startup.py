@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -17,7 +18,9 @@ _CODE = "import time; start = time.perf_counter(); import {}; print(time.perf_co
 def import_seconds(library: str) -> float:
     """Import a library in a new process and return the time of the statement alone."""
     command = [sys.executable, "-c", _CODE.format(library)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # An installed package has its bytecode, whatever the shell says about writing it.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
     return float(done.stdout)

@@ -78,10 +78,18 @@ class MirrorArray:
 
 def _binary(name: str) -> Any:
     method = getattr(operator, name)
-    return (
-        lambda self, other: wrap(method(self.inner, unwrap(other))),
-        lambda self, other: wrap(method(unwrap(other), self.inner)),
-    )
+
+    def left(self: MirrorArray, other: Any) -> Any:
+        return wrap(method(self.inner, unwrap(other))) if _known(other) else NotImplemented
+
+    def right(self: MirrorArray, other: Any) -> Any:
+        return wrap(method(unwrap(other), self.inner)) if _known(other) else NotImplemented
+
+    return left, right
+
+
+def _known(other: Any) -> bool:
+    return isinstance(other, (MirrorArray, bool, int, float, complex))
 
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):

@@ -8,9 +8,19 @@ from everyo.core.registry import op
 
 
 class Partial:
-    """A cotangent that stands for more than it holds; `settle` makes it what a rule can read."""
+    """A cotangent that stands for more than it holds; `settle` makes it what a rule can read.
+
+    Cotangents of all kinds are added with ``+``; arrays and tensors leave that to `merge`.
+    """
 
     __slots__ = ()
+
+    __array_ufunc__ = None  # an array on the left hands over
+
+    def __add__(self, other: Any) -> Any:
+        return self.merge(other)
+
+    __radd__ = __add__
 
     def merge(self, other: Any) -> Any:
         """Return the sum with another cotangent of the same tensor."""
@@ -66,18 +76,9 @@ class Several(Partial):
     def merge(self, other: Any) -> Any:
         parts = dict(self.parts)
         for index, g in other.parts.items():
-            parts[index] = add(parts[index], g) if index in parts else g
+            parts[index] = parts[index] + g if index in parts else g
         return Several(parts)
 
     def settle(self) -> Any:
         """Return the parts as a dict; a rule treats a missing position as zero."""
         return self.parts
-
-
-def add(left: Any, right: Any) -> Any:
-    """Return the sum of two cotangents of one tensor."""
-    if isinstance(left, Partial):
-        return left.merge(right)
-    if isinstance(right, Partial):
-        return right.merge(left)
-    return left + right

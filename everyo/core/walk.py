@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from everyo.core import anomaly
-from everyo.core.cotangents import Partial, Several, add
+from everyo.core.cotangents import Partial, Several
 from everyo.core.device import Backend, backend_of
 from everyo.core.dispatch import settle, wrap, wrap_output
 from everyo.core.modes import Mode, ModeSwitch, current_mode
@@ -67,7 +67,7 @@ class Walk:
 
     def seed(self, node: Node, cotangent: Any) -> None:
         """Start from `node` with a cotangent; seeds of one node add up."""
-        self.pending[node] = add(self.pending[node], cotangent) if node in self.pending else cotangent
+        self.pending[node] = self.pending[node] + cotangent if node in self.pending else cotangent
 
     def run(self, backend: Backend) -> dict[Node, Any]:
         """Walk; return the cotangents that arrived at the targets."""
@@ -91,44 +91,51 @@ class Walk:
         retain = self.retain or self.targets is not None  # then `_step` frees those whose rule ran, alone
         plain = not (self.create_graph or self.checking or self.targets is not None)
         parents: Sequence[Node]
+        g: Any
+        saved: Any
         cotangents: Any
         while order:
             node = order.pop()
             g = pending.pop(node, None)
-            if g is not None:
-                if isinstance(g, Partial):
-                    g = g.settle()
-                parents = node.parents
-                if plain and parents and node.extras is None:
-                    saved = node.saved
-                    if saved is FREED:
-                        node.require_saved()
-                    plan = node.plan
-                    if plan.direct is None:
-                        cotangents = plan.pull(g, saved, node.params)
-                    else:
-                        cotangents = (plan.direct(g, *saved),)
+            if g is None:
+                node.saved = node.saved if retain else FREED
+                continue
+            if isinstance(g, Partial):
+                g = g.settle()
+            parents = node.parents
+            if plain and parents and node.extras is None:
+                saved = node.saved
+                if saved is FREED:
+                    node.require_saved()
+                plan = node.plan
+                if (
+                    plan.direct is not None and node.restore is None
+                ):  # most often: one parent, nothing to undo
+                    cotangent = plan.direct(g, *saved)
                     if watch.tripped:
-                        cotangents = self._check(plan, cotangents, g, saved)
-                    if node.restore is not None:
-                        cotangents = restore(cotangents, node.restore)
-                    saved = ()
-                else:
-                    parents, cotangents = self._step(node, g)
-                g = None  # let go before the next rule allocates
-                if len(parents) == 1:  # most often; spares the loop
-                    (parent,), (cotangent,) = parents, cotangents
+                        (cotangent,) = self._check(plan, (cotangent,), g, saved)
+                    g = saved = None  # let go before the next rule allocates
+                    if not retain:
+                        node.saved = FREED
                     if cotangent is not None:
-                        pending[parent] = add(pending[parent], cotangent) if parent in pending else cotangent
-                else:
-                    for parent, cotangent in zip(parents, cotangents):
-                        if cotangent is not None:
-                            pending[parent] = (
-                                add(pending[parent], cotangent) if parent in pending else cotangent
-                            )
-                cotangents = cotangent = None
+                        (parent,) = parents
+                        pending[parent] = pending[parent] + cotangent if parent in pending else cotangent
+                        cotangent = None
+                    continue
+                cotangents = plan.pull(g, saved, node.params)
+                if watch.tripped:
+                    cotangents = self._check(plan, cotangents, g, saved)
+                if node.restore is not None:
+                    cotangents = restore(cotangents, node.restore)
+            else:
+                parents, cotangents = self._step(node, g)
+            g = saved = None
             if not retain:
                 node.saved = FREED
+            for parent, cotangent in zip(parents, cotangents):
+                if cotangent is not None:
+                    pending[parent] = pending[parent] + cotangent if parent in pending else cotangent
+            cotangents = cotangent = None
 
     def _step(self, node: Node, g: Any) -> tuple[Sequence[Node], Sequence[Any]]:
         """Return whom cotangents go to and which, for a node that needs more than its rule run."""
