@@ -1,5 +1,7 @@
 """EveryO: exact derivatives of NumPy-style code, eager, to any order."""
 
+import numpy as _numpy  # noqa: I001 - first: deep inside another import it takes a third longer
+
 import importlib as _importlib
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any

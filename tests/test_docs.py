@@ -6,6 +6,8 @@ import contextlib
 import io
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -33,3 +35,8 @@ def test_the_readme_shows_the_two_commands_and_an_example():
     assert "make demo" in text
     assert "make test" in text
     assert re.search(r"```python\nimport everyo as eo", text)
+
+
+def test_the_table_of_operations_is_up_to_date():
+    done = subprocess.run([sys.executable, str(ROOT / "tools" / "operations_table.py"), "--check"], check=False)
+    assert done.returncode == 0, "run python tools/operations_table.py"

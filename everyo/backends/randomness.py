@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
-import threading
 from typing import Any
 
 import numpy as np
 
-_Reentrant = type(threading.RLock())
+_Reentrant = _thread.RLock
 
 
 class NumpyRandom:

@@ -1,0 +1,73 @@
+"""Write docs/operations.md: every primitive against its rules, from the registry.
+
+``python tools/operations_table.py`` writes the page, ``--check`` only says whether it is up to date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import everyo  # noqa: F401 - defines the operations
+from everyo.core.primitive import BILINEAR, LINEAR, Primitive, rule_arguments
+from everyo.core.registry import primitives
+
+PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
+
+HEAD = """# Operations and their rules
+
+Made from the registry by `tools/operations_table.py`. Every primitive is listed with its family, how its
+derivatives in reverse (vjp) and forward mode (jvp) are given, how `vmap` batches it, and what a node of
+it keeps for the backward pass. Derivatives of any order follow, because rules are written in operations.
+Public functions that are not listed are compositions of these.
+
+| primitive | family | vjp | jvp | batch | kept for the backward pass |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+
+def _rule(rule: object, missing: str) -> str:
+    if rule is None:
+        return f"none: {missing}"
+    if rule is LINEAR:
+        return "itself"
+    if rule is BILINEAR:
+        return "product rule"
+    return "joint rule" if callable(rule) else "a rule for each input"
+
+
+def _kept(primitive: Primitive) -> str:
+    if primitive.vjp is None:
+        return ""
+    rules = [primitive.vjp] if callable(primitive.vjp) else [rule for rule in primitive.vjp if rule is not None]
+    names = dict.fromkeys(name for rule in rules for name in rule_arguments(rule))
+    kept = [n for n in names if n in (*primitive.input_names, "out")]
+    return ", ".join(kept) or "nothing"
+
+
+def page() -> str:
+    """Return the page's text."""
+    rows = []
+    for name, primitive in sorted(primitives().items()):
+        batch = primitive.batch.__name__.strip("_").replace("_", " ") if primitive.batch else "none"
+        batch = {"rule": "shifts axes", "refused": "refused: the shape depends on values"}.get(batch, batch)
+        cells = (
+            f"`{name}`", primitive.family, _rule(primitive.vjp, primitive.missing),
+            _rule(primitive.jvp, primitive.missing), batch, _kept(primitive),
+        )  # fmt: skip
+        rows.append("| " + " | ".join(cells) + " |")
+    return HEAD + "\n".join(rows) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="do not write; exit 1 if the page is out of date")
+    if parser.parse_args().check:
+        return int(not PAGE.exists() or PAGE.read_text() != page())
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
