@@ -38,5 +38,6 @@ def test_the_readme_shows_the_two_commands_and_an_example():
 
 
 def test_the_table_of_operations_is_up_to_date():
-    done = subprocess.run([sys.executable, str(ROOT / "tools" / "operations_table.py"), "--check"], check=False)
+    command = [sys.executable, str(ROOT / "tools" / "operations_table.py"), "--check"]
+    done = subprocess.run(command, check=False)
     assert done.returncode == 0, "run python tools/operations_table.py"

@@ -40,7 +40,9 @@ def _rule(rule: object, missing: str) -> str:
 def _kept(primitive: Primitive) -> str:
     if primitive.vjp is None:
         return ""
-    rules = [primitive.vjp] if callable(primitive.vjp) else [rule for rule in primitive.vjp if rule is not None]
+    rules = (
+        [primitive.vjp] if callable(primitive.vjp) else [rule for rule in primitive.vjp if rule is not None]
+    )
     names = dict.fromkeys(name for rule in rules for name in rule_arguments(rule))
     kept = [n for n in names if n in (*primitive.input_names, "out")]
     return ", ".join(kept) or "nothing"
@@ -62,7 +64,9 @@ def page() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="do not write; exit 1 if the page is out of date")
+    parser.add_argument(
+        "--check", action="store_true", help="do not write; exit 1 if the page is out of date"
+    )
     if parser.parse_args().check:
         return int(not PAGE.exists() or PAGE.read_text() != page())
     PAGE.write_text(page())
