@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -308,13 +308,3 @@ class detect_anomaly(ModeSwitch):
 
     def change(self, mode: Mode) -> Mode:
         return mode.replace(anomaly=True)
-
-
-def set_mode(mode: Mode) -> Token[Mode]:
-    """Set the current mode; `reset_mode` with the returned token undoes it."""
-    return _mode.set(mode)
-
-
-def reset_mode(token: Token[Mode]) -> None:
-    """Undo a `set_mode`."""
-    _mode.reset(token)

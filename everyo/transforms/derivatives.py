@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.transforms.levels import as_tensor
@@ -22,6 +23,8 @@ class Arguments:
         self, args: Sequence[Any], kwargs: dict[str, Any], argnums: Any, argnames: Any, operation: str
     ) -> None:
         self.args, self.kwargs = list(args), dict(kwargs)
+        if argnums is None and argnames is None:
+            argnums = 0
         positions = [] if argnums is None else [argnums] if isinstance(argnums, int) else list(argnums)
         names = [] if argnames is None else [argnames] if isinstance(argnames, str) else list(argnames)
         self.keys: list[Any] = [*(self._position(n, operation) for n in positions), *names]
@@ -84,7 +87,7 @@ class Arguments:
 
 def value_and_grad(
     function: Function,
-    argnums: int | Sequence[int] | None = 0,
+    argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     has_aux: bool = False,
 ) -> Function:
@@ -94,10 +97,11 @@ def value_and_grad(
     ----------
     function : callable
         Returns a real scalar (one element), computed from tensors.
-    argnums : int or sequence of int, default 0
-        Which positional arguments are differentiated; each may be a pytree of tensors.
+    argnums : int or sequence of int, optional
+        Which positional arguments are differentiated; each may be a pytree of tensors. The first one, if
+        neither `argnums` nor `argnames` is given.
     argnames : str or sequence of str, optional
-        Which keyword arguments are differentiated, in addition; then `argnums` is 0 unless given as None.
+        Which keyword arguments are differentiated, after those of `argnums`.
     has_aux : bool, default False
         The function returns ``(value, aux)``, and the new one ``((value, aux), gradient)``.
 
@@ -125,9 +129,7 @@ def value_and_grad(
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        arguments = Arguments(
-            args, kwargs, argnums if argnames is None or argnums != 0 else None, argnames, "grad"
-        )
+        arguments = Arguments(args, kwargs, argnums, argnames, "grad")
         with tape() as recorder:
             variables = [recorder.variable(p) for p in arguments.points]
             result, aux = split_aux(arguments.call(function, variables), has_aux, "grad")
@@ -143,7 +145,7 @@ def value_and_grad(
 
 def grad(
     function: Function,
-    argnums: int | Sequence[int] | None = 0,
+    argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     has_aux: bool = False,
 ) -> Function:
@@ -260,19 +262,13 @@ def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
     """
     value, pullback = vjp(function, *primals)
     leaves, structure = flatten(value)
-    zeros = unflatten(structure, [_zeros(leaf) for leaf in leaves])
+    zeros = unflatten(structure, [op.zeros_like(leaf) for leaf in leaves])
     _, transpose = vjp(pullback, zeros)
 
     def pushforward(*tangents: Any) -> Any:
         return transpose(tangents)[0]
 
     return value, pushforward
-
-
-def _zeros(x: Tensor) -> Tensor:
-    from everyo.core.registry import op
-
-    return op.zeros_like(x)
 
 
 def _values(aux: Any, recorder: Any) -> Any:

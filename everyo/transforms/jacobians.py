@@ -47,7 +47,7 @@ def _moved(block: Tensor, rank: int) -> Tensor:
 
 def jacrev(
     function: Function,
-    argnums: int | Sequence[int] | None = 0,
+    argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     has_aux: bool = False,
     *,
@@ -81,28 +81,25 @@ def jacrev(
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs, argnums, argnames, "jacrev")
-        aux: list[Any] = []
 
-        def flat(*leaves: Any) -> Any:
-            result, extra = split_aux(arguments.call(function, leaves), has_aux, "jacrev")
-            aux[:] = [extra]
-            return result
+        def flat(*leaves: Any) -> tuple[Any, Any]:
+            return split_aux(arguments.call(function, leaves), has_aux, "jacrev")
 
-        value, pullback = vjp(flat, *arguments.points)
+        value, pullback, aux = vjp(flat, *arguments.points, has_aux=True)
         outputs, structure = flatten(value)
         seeds = vmap(lambda *units: pullback(unflatten(structure, units)), chunk_size=chunk_size)
         columns = seeds(*_basis(outputs))  # for each input: shape (total outputs, *input)
         by_input = [_split(c, outputs) for c in columns]
         blocks = [arguments.result([column[k] for column in by_input]) for k in range(len(outputs))]
         jacobian = unflatten(structure, blocks)
-        return (jacobian, aux[0]) if has_aux else jacobian
+        return (jacobian, aux) if has_aux else jacobian
 
     return transformed
 
 
 def jacfwd(
     function: Function,
-    argnums: int | Sequence[int] | None = 0,
+    argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     has_aux: bool = False,
     *,
@@ -126,7 +123,7 @@ def jacfwd(
         points, seen = arguments.points, {}
 
         def flat(*leaves: Any) -> Any:
-            result, seen["aux"] = split_aux(arguments.call(function, leaves), has_aux, "jacfwd")
+            result, _ = split_aux(arguments.call(function, leaves), has_aux, "jacfwd")
             outputs, seen["structure"] = flatten(result)
             return tuple(as_tensor(o) for o in outputs)
 
@@ -139,14 +136,15 @@ def jacfwd(
             parts = zip(_split(row, points), points, strict=True)
             blocks.append(arguments.result([_moved(part, p.ndim) for part, p in parts]))
         jacobian = unflatten(seen["structure"], blocks)
-        return (jacobian, seen["aux"]) if has_aux else jacobian
+        # What the function returns beside the output belongs to a batch of passes: ask for it alone.
+        return (jacobian, function(*args, **kwargs)[1]) if has_aux else jacobian
 
     return transformed
 
 
 def jacobian(
     function: Function,
-    argnums: int | Sequence[int] | None = 0,
+    argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     has_aux: bool = False,
     *,
@@ -172,26 +170,18 @@ def jacobian(
     def transformed(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs, argnums, argnames, "jacobian")
         inputs = sum(p.size for p in arguments.points)
-        sizes: list[int] = []
-
-        def counted(*inner: Any, **named: Any) -> Any:
-            result = function(*inner, **named)
-            output = split_aux(result, has_aux, "jacobian")[0]
-            sizes[:] = [sum(as_tensor(leaf).size for leaf in flatten(output)[0])]
-            return result
-
-        options = (argnums, argnames, has_aux)
-        # The pullback's forward pass tells the size of the output; it is thrown away when forward wins.
-        counted(*args, **kwargs)
-        chosen = jacrev if sizes[0] < inputs else jacfwd
-        return chosen(function, *options, chunk_size=chunk_size)(*args, **kwargs)
+        # One plain call tells the size of the output: little beside the passes that follow.
+        output, _ = split_aux(function(*args, **kwargs), has_aux, "jacobian")
+        outputs = sum(as_tensor(leaf).size for leaf in flatten(output)[0])
+        chosen = jacrev if outputs < inputs else jacfwd
+        return chosen(function, argnums, argnames, has_aux, chunk_size=chunk_size)(*args, **kwargs)
 
     return transformed
 
 
 def hessian(
     function: Function,
-    argnums: int | Sequence[int] | None = 0,
+    argnums: int | Sequence[int] | None = None,
     argnames: str | Sequence[str] | None = None,
     has_aux: bool = False,
     *,
