@@ -4,7 +4,8 @@
 
 - ``harness``: rows, measurements, interleaved timing, the agreement check;
 - ``libraries``: one adapter for each library, so that a row is written once;
-- ``chains``, ``loops``, ``networks``, ``memory``, ``startup``: the rows, by subject;
+- ``functional``: their function transformations under shared names;
+- ``chains``, ``loops``, ``networks``, ``transformations``, ``memory``, ``startup``: the rows, by subject;
 - ``runner``: the command line, and one fresh process for each row;
 - ``report``, ``environment``: the Markdown table and page, and what they say of the machine.
 

@@ -29,9 +29,13 @@ from .networks import mlp_trainer
 
 NETWORK = "Memory"
 CHAIN = "A chain of 1,000,000 operations"
+CHECKPOINTED = "A checkpointed chain of n equal steps"
 
 MLP_BATCH = 8192
 OPERATIONS = 1_000_000
+LENGTHS = (100, 400, 1600)
+STATE = 2**18  # elements, a mebibyte of float32
+GROWTH_LIMIT = 2.2  # of the peak, from one length to the next: the square root of 4 is 2
 _ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": "65536",  # a fixed threshold: large blocks are unmapped when freed
     "MALLOC_ARENA_MAX": "1",
@@ -132,6 +136,7 @@ def probe_chain(library: str, chain: str, operations: int) -> dict[str, float]:
     gc.collect()
     gc.disable()
 
+    _ballast = build(x, w, 20_000)  # fills what the passes above left free: all that follows is new memory
     start = resident()
     loss = build(x, w, operations)
     held = resident() - start
@@ -152,6 +157,45 @@ def probe_chain(library: str, chain: str, operations: int) -> dict[str, float]:
         "above": above / operations,
         "left": left / held * 100,
     }
+
+
+def probe_checkpoint(library: str, length: int, checkpointed: bool) -> dict[str, float]:
+    """Return the peak of forward and backward through a chain of equal steps, above its input, in bytes."""
+    adapter = _adapter(library)
+    x = adapter.leaf(np.linspace(-1.0, 1.0, STATE, dtype=np.float32), True)
+
+    def step(x):
+        return adapter.functions.tanh(x * 1.01 + 0.01)
+
+    def run(count: int) -> None:
+        steps = [step] * count
+        y = x
+        if checkpointed:
+            y = _checkpointed(library, steps)(x)
+        else:
+            for block in steps:
+                y = block(y)
+        y.sum().backward()
+        adapter.clear(x)
+
+    run(4)  # code and buffers that stay
+    gc.collect()
+    start = resident()
+    reset_peak()
+    run(length)
+    return {"peak": peak() - start}
+
+
+def _checkpointed(library: str, steps: Sequence[Callable]) -> Callable:
+    """Return the composition of steps, cut into about sqrt(n) segments by the library's own function."""
+    if library == SUBJECT:
+        import everyo as eo
+
+        return eo.checkpoint_sequential(steps)
+    from torch.utils.checkpoint import checkpoint_sequential
+
+    segments = round(len(steps) ** 0.5)
+    return lambda x: checkpoint_sequential(steps, segments, x, use_reentrant=False)
 
 
 # In the process that asks
@@ -249,25 +293,71 @@ def long_chain(chain: str, settings: Settings) -> list[Measurement]:
     ]
 
 
+def checkpoint_memory(settings: Settings) -> list[Measurement]:
+    """Measure how the peak of a checkpointed chain grows with its length."""
+    libraries, rounds = (SUBJECT, "torch"), min(settings.rounds, 3)
+    lengths = LENGTHS[:2] if settings.quick else LENGTHS
+
+    def peaks(length: int, plain: bool = False) -> Measurement:
+        extra = ["--plain"] if plain else []
+        figures, failures = collect(
+            libraries,
+            lambda name: ("checkpoint", name, "--operations", str(length), *extra),
+            1 if plain else rounds,
+        )
+        return Measurement(
+            f"n = {length:,}: peak above the input" + (", not checkpointed" if plain else ""),
+            "B",
+            f"n times tanh(1.01 x + 0.01), x ({STATE},), float32; forward and backward",
+            {name: [record["peak"] for record in records] for name, records in figures.items()},
+            failures=failures,
+        )
+
+    lines = [peaks(length) for length in lengths]
+    growth = [
+        Measurement(
+            f"growth of the peak from n = {low:,} to {high:,} (a square root grows by 2)",
+            "x",
+            "ratio of two lines above",
+            {
+                name: [b / a for a, b in zip(below.samples[name], above.samples[name], strict=True)]
+                for name in below.samples
+            },
+            budgets=[Budget(GROWTH_LIMIT)],
+            failures=above.failures,
+        )
+        for low, high, below, above in zip(lengths, lengths[1:], lines, lines[1:])
+    ]
+    return [peaks(lengths[0], plain=True), *lines, *growth]
+
+
 def _chain_row(chain: str) -> Row:
     return Row(f"long-chain-{chain}", CHAIN, lambda settings: long_chain(chain, settings))
 
 
-ROWS = [Row("memory-step", NETWORK, step_memory), _chain_row("multiply"), _chain_row("add")]
+ROWS = [
+    Row("memory-step", NETWORK, step_memory),
+    _chain_row("multiply"),
+    _chain_row("add"),
+    Row("memory-checkpoint", CHECKPOINTED, checkpoint_memory),
+]
 
 
 def _main() -> None:
     parser = argparse.ArgumentParser(description="One memory probe; prints a JSON record.")
-    parser.add_argument("probe", choices=["step", "chain"])
+    parser.add_argument("probe", choices=["step", "chain", "checkpoint"])
     parser.add_argument("library")
     parser.add_argument("--batch", type=int, default=MLP_BATCH)
     parser.add_argument("--chain", choices=["multiply", "add"], default="multiply")
     parser.add_argument("--operations", type=int, default=OPERATIONS)
+    parser.add_argument("--plain", action="store_true")
     options = parser.parse_args()
     if options.probe == "step":
         record = probe_step(options.library, options.batch)
-    else:
+    elif options.probe == "chain":
         record = probe_chain(options.library, options.chain, options.operations)
+    else:
+        record = probe_checkpoint(options.library, options.operations, not options.plain)
     print(json.dumps(record))
 
 

@@ -55,6 +55,9 @@ if _TYPE_CHECKING:
     from everyo import optim as optim
     from everyo import scipy_compat as scipy_compat
     from everyo import testing as testing
+    from everyo.compiler import compile as compile
+    from everyo.compiler import debug_print as debug_print
+    from everyo.compiler import jit as jit
     from everyo.transforms import associative_scan as associative_scan
     from everyo.transforms import checkpoint as checkpoint
     from everyo.transforms import checkpoint_sequential as checkpoint_sequential
@@ -71,6 +74,7 @@ if _TYPE_CHECKING:
     from everyo.transforms import linearize as linearize
     from everyo.transforms import map as map
     from everyo.transforms import scan as scan
+    from everyo.transforms import tree_map as tree_map
     from everyo.transforms import value_and_grad as value_and_grad
     from everyo.transforms import vhp as vhp
     from everyo.transforms import vjp as vjp
@@ -86,15 +90,17 @@ __version__ = "0.1.0"
 
 # Loaded when first used, so that `import everyo` costs little more than NumPy.
 _PACKAGES = ("io", "nn", "optim", "scipy_compat", "testing")
+_MODULES = ("autograd", "backends", "errors", "implicit", "random", *_PACKAGES)  # those with public names
 _TRANSFORMS = (
     "associative_scan", "checkpoint", "checkpoint_sequential", "cond", "fori_loop", "grad", "hessian",
-    "hvp", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "map", "scan", "value_and_grad", "vhp",
-    "vjp", "vmap", "while_loop",
+    "hvp", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "map", "scan", "tree_map", "value_and_grad",
+    "vhp", "vjp", "vmap", "while_loop",
 )  # fmt: skip
 _ON_FIRST_USE = {
     **{name: f"everyo.{name}" for name in _PACKAGES},
     **dict.fromkeys(_TRANSFORMS, "everyo.transforms"),
     "implicit": "everyo.transforms.implicit",
+    **dict.fromkeys(("compile", "debug_print", "jit"), "everyo.compiler"),
     **dict.fromkeys(("custom_jvp", "custom_vjp", "stop_gradient"), "everyo.transforms.custom"),
     **dict.fromkeys(("sparse_hessian", "sparse_jacobian"), "everyo.transforms.sparse"),
 }
@@ -110,4 +116,6 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_FIRST_USE})
+    private = {name for name in globals() if name.startswith("_") and not name.startswith("__")}
+    inner = {name for name, value in globals().items() if type(value) is type(_importlib)} - {*_MODULES}
+    return sorted({*globals(), *_ON_FIRST_USE} - private - inner)

@@ -9,8 +9,11 @@ import linecache
 import os
 import sys
 from types import FrameType
+from typing import Self
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+GENERATED = "<everyo>"  # the file name of code that the package writes itself
+_BETWEEN = frozenset({"concurrent", "contextlib", "functools", "numpy", "optree", "scipy", "threading"})
 
 
 class EveryOError(Exception):
@@ -41,7 +44,9 @@ class EveryOError(Exception):
         remedy: str | None = None,
         line: str | None = None,
     ) -> None:
+        self.message = message
         self.operation = operation
+        self.inputs = inputs
         self.expected = expected
         self.found = found
         self.remedy = remedy
@@ -58,6 +63,14 @@ class EveryOError(Exception):
             if value:
                 text += f"\n  {label + ':':<10}{value}"
         super().__init__(text)
+
+    def renamed(self, operation: str, **changes: str | None) -> Self:
+        """Return this error as one of another operation: the function that the user called.
+
+        `changes` replace other parts, for example ``inputs=``.
+        """
+        parts = {name: getattr(self, name) for name in ("inputs", "expected", "found", "remedy", "line")}
+        return type(self)(self.message, operation=operation, **{**parts, **changes})
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.args[0], self.__dict__))
@@ -115,9 +128,12 @@ class SerializationError(EveryOError, ValueError):
 
 
 def user_line() -> str:
-    """Return ``file:line in function: source`` of the innermost frame outside this package."""
+    """Return ``file:line in function: source`` of the innermost frame that is the user's, or an empty string.
+
+    Not the user's is what stands between two calls, or below all of them: this package and those it calls.
+    """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and not _is_users(frame):
         frame = frame.f_back
     if frame is None:
         return ""
@@ -125,6 +141,13 @@ def user_line() -> str:
     source = linecache.getline(code.co_filename, number, frame.f_globals).strip()
     place = f"{code.co_filename}:{number} in {code.co_name}"
     return f"{place}: {source}" if source else place
+
+
+def _is_users(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename
+    if name.startswith(_PACKAGE) or name == GENERATED:
+        return False
+    return str(frame.f_globals.get("__name__")).partition(".")[0] not in _BETWEEN
 
 
 def describe(*values: object) -> str:

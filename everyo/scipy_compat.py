@@ -14,7 +14,7 @@ import numpy as np
 
 from everyo.core.dtypes import float64
 from everyo.core.tensor import Tensor
-from everyo.errors import DTypeError, NonFiniteGradientError, ShapeError, describe
+from everyo.errors import ArgumentError, DTypeError, NonFiniteGradientError, ShapeError, describe
 from everyo.ops.creation import tensor
 from everyo.transforms.derivatives import grad, value_and_grad, vjp
 from everyo.transforms.jacobians import hessian, jacobian
@@ -81,9 +81,21 @@ class Packed:
                 operation=self.operation,
                 expected=f"{self._layout.structure or 'one tensor'} of shapes {self._layout.shapes}",
                 found=f"{Layout(doubles).structure or 'one tensor'} of shapes {Layout(doubles).shapes}",
+                remedy="pass parameters like those that the object was made with",
             )
         leaves = flatten(doubles)[0]
         return np.array(ravel(leaves).numpy()) if leaves else np.zeros(0)
+
+    def _require_some(self, operation: str) -> None:
+        """Raise ArgumentError if there is nothing to search for."""
+        if not self.x0.size:
+            raise ArgumentError(
+                "there are no parameters",
+                operation=operation,
+                expected="at least one number to search for",
+                found="no elements",
+                remedy="pass what is to be found as params, and constants as args",
+            )
 
     def unpack(self, x: Any) -> Any:
         """Return a vector as the tree of parameters, in float64 tensors."""
@@ -97,6 +109,7 @@ class Packed:
                 operation=self.operation,
                 expected=f"shape {(self._layout.size,)}",
                 found=f"shape {vector.shape}",
+                remedy="pass a vector that pack() made, or the solver's x",
             )
         return tensor(vector)
 
@@ -111,8 +124,18 @@ class Packed:
         return found
 
     def _called(self, vector: Tensor) -> Any:
-        """Call the function on what a vector holds."""
-        return self.function(self._layout.unravel(vector), *self.args)
+        """Call the function on what a vector holds; raise where its result has lost the way back."""
+        result = self.function(self._layout.unravel(vector), *self.args)
+        lost = [leaf for leaf in flatten(result)[0] if not isinstance(leaf, Tensor)]
+        if lost or result is None:
+            raise DTypeError(
+                "the function returned something that is no tensor, through which nothing is differentiated",
+                operation=self.operation,
+                expected="a tensor" if self.operation == "minimize_fun" else "a tensor, or a tree of tensors",
+                found=describe(*lost) or "None",
+                remedy="return the loss without float(), item() or numpy(); a constant is eo.tensor(c)",
+            )
+        return result
 
 
 class Objective(Packed):
@@ -213,6 +236,7 @@ class Residuals(Packed):
                 inputs=describe(*leaves),
                 expected="a float tensor, or a tree of them",
                 found=describe(*leaves) or "nothing",
+                remedy="convert them with astype; stack real and imaginary parts of complex ones",
             )
         return ravel(leaves).astype(float64)
 
@@ -251,7 +275,7 @@ def minimize_fun(function: Function, params: Any, args: tuple[Any, ...] = ()) ->
     Raises
     ------
     ShapeError, DTypeError
-        When called, if the function returns no real scalar.
+        When called, if the function returns no tensor with one real element.
     NonFiniteGradientError
         When called, if the gradient is NaN where the value is finite.
 
@@ -288,7 +312,7 @@ def residuals_fun(function: Function, params: Any, args: tuple[Any, ...] = ()) -
     Raises
     ------
     DTypeError, NonFiniteGradientError
-        When called, if the results are not real or their derivative is NaN.
+        When called, if the results are no real tensors or their derivative is NaN.
 
     Examples
     --------
@@ -315,10 +339,12 @@ def minimize(
     ----------
     function, params, args
         As for `minimize_fun`; the search starts at `params`.
-    method : str, optional
-        One of SciPy's; its default is BFGS, or L-BFGS-B with bounds.
+    method : str or callable, optional
+        One of SciPy's; its default is BFGS, or L-BFGS-B with bounds. A minimizer of your own is called as
+        SciPy calls it, and gets gradient, Hessian and products with it: ``jac``, ``hess`` and ``hessp``.
     **options
-        What else `scipy.optimize.minimize` takes: bounds, constraints, tol, callback, options.
+        What else `scipy.optimize.minimize` takes: bounds, constraints, tol, callback, options. A ``jac``
+        of True, as for functions that return their gradient too, is the exact one.
 
     Returns
     -------
@@ -336,13 +362,17 @@ def minimize(
     from scipy import optimize
 
     objective = minimize_fun(function, params, args)
-    name = (method or "").lower()
+    objective._require_some("minimize")
+    own = callable(method)
+    name = "" if own or method is None else str(method).lower()
+    if options.get("jac") is True:
+        options["jac"] = objective.grad
     if name not in GRADIENT_FREE:
         options.setdefault("jac", objective.grad)
     if "hess" not in options and "hessp" not in options:
-        if name in HESSIAN_PRODUCTS:
+        if own or name in HESSIAN_PRODUCTS:
             options["hessp"] = objective.hessp
-        elif name in HESSIANS:
+        if own or name in HESSIANS:
             options["hess"] = objective.hess
     found = optimize.minimize(objective, objective.x0, method=method, **options)
     found.params = objective.unpack(found.x)
@@ -381,6 +411,7 @@ def least_squares(
     from scipy import optimize
 
     residuals = residuals_fun(function, params, args)
+    residuals._require_some("least_squares")
     options.setdefault("jac", residuals.sparse_jac if sparse else residuals.jac)
     found = optimize.least_squares(residuals, residuals.x0, **options)
     found.params = residuals.unpack(found.x)

@@ -52,14 +52,52 @@ def test_wrong_arguments_end_with_2(monkeypatch, arguments):
 
 
 def test_errors_end_with_a_message_and_ctrl_c_with_130(monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    assert "everyo demo: " in call(monkeypatch, "demo", "--out", str(tmp_path / "file"))
-
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run, "run", interrupted)
     assert call(monkeypatch, "demo") == 130
+
+
+@pytest.mark.parametrize("out", ["file", "file/below"])
+def test_a_file_where_the_folder_should_be(monkeypatch, tmp_path, out):
+    (tmp_path / "file").write_text("mine")
+    message = call(monkeypatch, "demo", "--out", str(tmp_path / out))
+    assert message.startswith("everyo demo: ")
+    assert repr(str(tmp_path / out)) in message
+    assert "--out" in message
+    assert "Errno" not in message
+    assert " at: " not in message
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+INTERRUPTED = """
+import signal, sys
+sys.argv = ["everyo", "--version"]
+
+class Interrupting:
+    def find_spec(self, name, *rest):
+        if name == {name!r}:
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+{ignored}
+import everyo_command
+everyo_command.main()
+"""
+
+
+@pytest.mark.parametrize("name", ["numpy", "everyo.ops", "typer"])
+def test_ctrl_c_while_packages_are_imported(name):
+    code = INTERRUPTED.format(name=name, ignored="")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+
+
+def test_an_ignored_interrupt_stays_ignored():
+    code = INTERRUPTED.format(name="numpy", ignored="signal.signal(signal.SIGINT, signal.SIG_IGN)")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"everyo {eo.__version__}\n", "")
 
 
 def test_missing_packages_are_named(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from typing import NamedTuple
 
 import mpmath
@@ -36,6 +37,21 @@ def test_which_arguments(transform, options, expected):
         assert tuple(g.item() for g in found) == expected
     else:
         assert found.item() == expected
+
+
+@pytest.mark.parametrize("transform", [*DERIVATIVES, eo.value_and_grad, eo.hessian])
+@pytest.mark.parametrize(("options", "words"), [
+    ({"argnums": (0, 0)}, "argument 0 twice"),
+    ({"argnums": (1, 0, -1)}, "argument 1 twice"),
+    ({"argnums": [0, -2]}, "argument 0 twice"),
+    ({"argnames": ("scale", "scale")}, "'scale' twice"),
+    ({"argnums": 0, "argnames": ["scale", "scale"]}, "'scale' twice"),
+])  # fmt: skip
+def test_an_argument_is_named_once(transform, options, words):
+    with pytest.raises(eo.ArgumentError, match=words) as error:
+        transform(f, **options)(3.0, 5.0, scale=7.0)
+    assert error.value.remedy
+    assert error.value.operation == transform.__name__
 
 
 def test_hessian_by_name():
@@ -118,6 +134,52 @@ def test_jacobian_of_shapes_and_trees(transform, chunk):
     np.testing.assert_array_equal(found["product"]["s"].numpy(), [0.0, 0.0])
     np.testing.assert_array_equal(found["sum"]["x"].numpy(), [2.0, 2.0, 2.0])
     assert found["sum"]["s"].item() == 6.0
+
+
+@pytest.mark.parametrize(("transform", "n", "m"), [
+    (eo.jacrev, 1, 2000), (eo.jacfwd, 2000, 1), (eo.jacobian, 2000, 1), (eo.hessian, 300, None),
+])  # fmt: skip
+def test_memory_is_bounded_without_a_chunk_size(transform, n, m, monkeypatch):
+    monkeypatch.setattr("everyo.transforms.passes.AT_ONCE", 2**13)
+    weights = np.sin(np.arange(1.0, n * (m or 1) + 1)).reshape((n, m or 1))
+
+    def g(x):
+        return (x**3).sum() if m is None else x @ eo.tensor(weights)
+
+    x = eo.tensor(np.linspace(1.0, 2.0, n))
+    transform(g)(x)  # what is imported and cached now does not count
+    tracemalloc.start()
+    found = transform(g)(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    expected = np.diag(6 * x.numpy()) if m is None else weights.T
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-13)
+    assert peak < 4 * found.nbytes + 20 * 8 * 2**13
+
+
+@pytest.mark.parametrize("total", [0, 1, 3, 4, 5, 9, 12])
+def test_batches_of_passes(total, monkeypatch):
+    from everyo.core.traced import innermost
+    from everyo.transforms.passes import in_batches
+
+    monkeypatch.setattr("everyo.transforms.passes.AT_ONCE", 36)
+    monkeypatch.setattr("everyo.transforms.passes.FIRST", 3)
+    sizes = []
+
+    def one(a, b):
+        sizes.append(innermost(b).shape[0])
+        return [a, eo.tile(b, 4)]
+
+    a, b = eo.zeros(2 if total > 2 else 0), eo.zeros(total if total < 3 else total - 2)
+    left, right = in_batches(one, [a, b], None)
+    np.testing.assert_array_equal(eo.concat([left, right[:, : b.size]], axis=1).numpy(), np.eye(total))
+    width = 4 * b.size
+    assert sizes[0] == min(total, 3, 36 // max(a.size, b.size, 1))
+    assert sum(sizes) == total
+    assert all(n <= max(36 // width, 1) for n in sizes[1:])
+    sizes.clear()
+    in_batches(one, [a, b], 2)
+    assert max(sizes) == min(total, 2)
 
 
 def test_linearize_agrees_with_jvp_without_another_evaluation():

@@ -107,7 +107,35 @@ def test_fourth_derivative_of_a_gaussian_at_zero():  # B033
     assert found == [0.0, -2.0, 0.0, 12.0]
 
 
+DIRECTIONS = {
+    "reverse": eo.grad,
+    "forward": lambda f: lambda x: eo.jvp(f, (x,), (eo.ones_like(x),))[1],
+}
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_nested_derivatives_of_a_gaussian_at_zero(direction):  # B033
+    f, found = lambda x: eo.exp(-(x**2)), []
+    for _ in range(4):
+        f = DIRECTIONS[direction](f)
+        found.append(f(eo.tensor(0.0, dtype=eo.float64)).item())
+    assert found == [0.0, -2.0, 0.0, 12.0]
+
+
+@pytest.mark.parametrize("start", [[0.0, 0.0, 3.0], [0.0, 5.0, 3.0]])
+def test_hessian_of_a_product_with_zeros(start):  # B037
+    a, b, c = start
+    hessian = eo.hessian(eo.prod)(eo.tensor(start, dtype=eo.float64))
+    assert hessian.tolist() == [[0.0, c, b], [c, 0.0, a], [b, a, 0.0]]
+    third = eo.jacfwd(eo.hessian(eo.prod))(eo.tensor(start, dtype=eo.float64))
+    places = {(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)}
+    assert {tuple(i) for i in np.argwhere(third.numpy() != 0)} == places
+    assert {third[i].item() for i in places} == {1.0}
+
+
 def test_hessian_of_cumprod_with_a_zero():  # B043
+    whole = eo.hessian(lambda x: eo.sum(eo.cumprod(x)))(eo.tensor([2.0, 0.0, 3.0], dtype=eo.float64))
+    assert whole.tolist() == [[0.0, 4.0, 0.0], [4.0, 0.0, 2.0], [0.0, 2.0, 0.0]]
     x = eo.tensor([2.0, 0.0, 3.0], dtype=eo.float64, requires_grad=True)
     (g,) = eo.autograd.grad(eo.sum(eo.cumprod(x)), x, create_graph=True)
     rows = [eo.autograd.grad(g[i], x, retain_graph=True)[0].tolist() for i in range(3)]
@@ -214,6 +242,8 @@ def test_second_derivative_of_a_linear_function():  # B131
     (g,) = eo.autograd.grad(2 * x, x, create_graph=True)
     assert g.item() == 2.0
     assert eo.autograd.grad(g + 0 * x, x)[0].item() == 0.0
+    for derivative in DIRECTIONS.values():
+        assert derivative(derivative(lambda x: 2 * x))(eo.tensor(1.0)).item() == 0.0
 
 
 def test_deepcopy_and_pickle_of_a_leaf():  # B133
@@ -259,6 +289,57 @@ def test_the_inner_derivative_is_not_confused_with_the_outer():  # B139
     assert pushed.item() == 1.0
 
 
+@pytest.mark.parametrize("outer", DIRECTIONS)
+@pytest.mark.parametrize("inner", DIRECTIONS)
+def test_nested_transformations_are_not_confused(inner, outer):  # B139
+    d, e = DIRECTIONS[inner], DIRECTIONS[outer]
+    five = eo.tensor(5.0)
+    assert e(lambda x: x * d(lambda y: x + y)(x))(five).item() == 1.0
+    assert e(lambda x: d(lambda y: x * y)(five))(five).item() == 1.0
+
+
+@pytest.mark.parametrize("direction", [*DIRECTIONS, "backward"])
+def test_a_scalar_that_a_mapped_function_captures(direction):  # B141
+    def f(z):
+        return eo.sum(eo.vmap(lambda v: eo.logaddexp(z, eo.sum(v) + z))(eo.ones((3, 2), dtype=eo.float64)))
+
+    z = eo.tensor(0.1, dtype=eo.float64, requires_grad=direction == "backward")
+    value = f(z)
+    if direction == "backward":
+        value.backward()
+    gradient = z.grad if direction == "backward" else DIRECTIONS[direction](f)(z)
+    assert value.item() == pytest.approx(6.680784033128918, rel=1e-14)
+    assert gradient.shape == ()
+    assert gradient.item() == pytest.approx(3.0, rel=1e-14)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_the_first_ten_derivatives(direction):  # B143: by the Leibniz formula
+    expected = [
+        6.657214466540665, 57.30418421107654, 434.62205348891035, 2829.2811026750455, 15114.091238432047,
+        60116.06910700747, 123761.52018711921, -388714.78143845784, -4761145.89704771, -19579430.576962277,
+    ]  # fmt: skip
+    f, found = lambda t: 0.3 * eo.sin(t) * t**10, []
+    for _ in expected:
+        f = DIRECTIONS[direction](f)
+        found.append(f(eo.tensor(1.1, dtype=eo.float64)).item())
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_a_hessian_is_no_gradient_of_a_gradient():  # B145
+    def f(w):
+        return w[0] ** 2 + w[1] ** 2
+
+    w = eo.tensor([2.0, 2.0], dtype=eo.float64)
+    value, hessian = f(w), eo.hessian(f)(w)
+    assert value.item() == 8.0
+    assert hessian.tolist() == [[2.0, 0.0], [0.0, 2.0]]
+    with pytest.raises(eo.ShapeError) as error:
+        eo.grad(eo.grad(f))(w)
+    assert "eo.hessian" in error.value.remedy
+    assert "shape (2,)" in error.value.found
+
+
 def test_a_python_loop_over_elements_writes_one_gradient(monkeypatch):  # B151
     settled = []
     settle = Scattered.settle
@@ -278,3 +359,11 @@ def test_gradient_of_a_vector_names_the_ways_out():  # B153
     with pytest.raises(eo.ShapeError) as error:
         (x * 2).backward()
     assert all(word in str(error.value) for word in ("(2,)", ".sum()", "jacobian", "gradient="))
+
+
+def test_grad_of_a_vector_function_names_the_ways_out():  # B153
+    with pytest.raises(eo.ShapeError) as error:
+        eo.grad(lambda x: x * 2)(eo.ones(2))
+    assert "(2,)" in error.value.found
+    assert all(word in error.value.remedy for word in (".sum()", "eo.jacobian", "cotangent"))
+    assert error.value.line.endswith("eo.grad(lambda x: x * 2)(eo.ones(2))")

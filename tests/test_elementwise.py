@@ -238,6 +238,13 @@ def test_slopes_at_the_ends_of_inverse_functions():
     )
 
 
+@pytest.mark.parametrize("f", [eo.logaddexp, eo.logaddexp2])
+def test_logaddexp_with_nan_has_nan_derivatives(f):
+    for x, y in ((-INF, NAN), (NAN, -INF), (NAN, NAN), (1.0, NAN), (INF, NAN)):
+        dx, dy = gradient(f, [x], [y])
+        assert np.isnan([dx[0], dy[0]]).all()
+
+
 def test_logaddexp_of_infinities():
     dx, dy = gradient(eo.logaddexp, [-INF, INF, 5.0, -INF, 2.0], [-INF, 5.0, INF, 5.0, -INF])
     np.testing.assert_array_equal(dx, [0.0, 1.0, 0.0, 0.0, 1.0])

@@ -376,6 +376,48 @@ def test_errors():
         )
 
 
+BAD_SIDES = [[float("inf"), 1.0], [float("-inf"), 0.0], [float("nan"), 1.0], [float("inf"), float("nan")]]
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("side", BAD_SIDES)
+@pytest.mark.parametrize("name", ["solve_cg", "solve_gmres", "solve_normal_cg"])
+def test_a_side_that_is_not_finite_has_no_solution(name, side):
+    with pytest.raises(eo.ConvergenceError, match=name):
+        getattr(implicit, name)(lambda x: 2 * x, t(side))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("side", BAD_SIDES)
+def test_a_gradient_that_is_not_finite_has_no_solution(side):
+    root = implicit.custom_root(lambda x, a: 2 * x - a)(lambda init, a: a / 2)
+    value, pullback = eo.vjp(lambda a: root(None, a), t([1.0, 2.0]))
+    assert value.tolist() == [0.5, 1.0]
+    with pytest.raises(eo.ConvergenceError, match="not solved"):
+        pullback(t(side))
+
+
+def test_systems_of_derivatives_are_checked_in_both_modes():
+    def half(matvec, b):
+        return b / 2  # right for the matrix 2 alone
+
+    def solve(scale, b, **options):
+        return implicit.custom_linear_solve(lambda x: scale * x, b, half, **options)
+
+    b, twice = t([1.0, 4.0]), t(2.0)
+    close(solve(twice, b), [0.5, 2.0])
+    close(eo.grad(lambda b: solve(twice, b, transpose_solve=half).sum())(b), [0.5, 0.5])
+    close(eo.jvp(lambda b: solve(twice, b), (b,), (b,))[1], [0.5, 2.0])
+    thrice = t(3.0)
+    close(solve(thrice, b), [0.5, 2.0])  # the solution itself is the solver's affair
+    for options in ({"symmetric": True}, {"transpose_solve": half}):
+        with pytest.raises(eo.ConvergenceError, match="custom_linear_solve"):
+            eo.grad(lambda b: solve(thrice, b, **options).sum())(b)  # noqa: B023 - called at once
+    close(eo.grad(lambda b: solve(thrice, b).sum())(b), [1 / 3, 1 / 3])  # by GMRES
+    with pytest.raises(eo.ConvergenceError, match="custom_linear_solve"):
+        eo.jvp(lambda b: solve(thrice, b), (b,), (b,))
+
+
 def test_programs_drop_what_the_outputs_do_not_need():
     w = t(3.0).requires_grad_()
 

@@ -45,6 +45,50 @@ def test_every_method_finds_the_minimum(method):
     assert found.x.dtype == np.float64
 
 
+def test_a_method_of_ones_own_gets_the_derivatives():
+    seen = {}
+
+    def newton(fun, x0, args=(), jac=None, hess=None, hessp=None, steps=30, **others):
+        seen.update(others)
+        x = x0
+        for _ in range(steps):
+            step = np.linalg.solve(hess(x), jac(x))
+            np.testing.assert_allclose(hessp(x, step), jac(x), atol=1e-9)
+            x = x - step
+        return optimize.OptimizeResult(x=x, fun=fun(x), success=True)
+
+    found = scipy_compat.minimize(rosenbrock, np.array([1.1, 1.2]), method=newton, bounds=[(0, 2)] * 2)
+    np.testing.assert_allclose(found.params.numpy(), 1, atol=1e-12)
+    assert seen["bounds"] is not None
+
+    def given(x):
+        return np.array([7.0])
+
+    found = scipy_compat.minimize(
+        lambda x: (x**2).sum(),
+        [1.0],
+        method=lambda f, x0, jac, **_: optimize.OptimizeResult(x=jac(x0)),
+        jac=given,
+    )
+    assert found.x.tolist() == [7.0]
+
+
+@pytest.mark.parametrize("method", [None, "BFGS", "Newton-CG", "Nelder-Mead"])
+def test_the_exact_gradient_by_the_name_true(method):
+    options = {} if method == "Nelder-Mead" else {"jac": True}
+    found = scipy_compat.minimize(rosenbrock, START[:2], method=method, **options)
+    np.testing.assert_allclose(found.params.numpy(), 1, atol=2e-3)
+    difference = scipy_compat.minimize(lambda x: ((x - 2) ** 2).sum(), np.zeros(2), jac="2-point")
+    np.testing.assert_allclose(difference.x, 2, atol=1e-5)
+
+
+@pytest.mark.parametrize("params", [{}, None, (), np.zeros(0), {"a": eo.zeros((0, 3))}])
+def test_a_search_for_nothing_is_refused(params):
+    for search in (scipy_compat.minimize, scipy_compat.least_squares):
+        with pytest.raises(eo.ArgumentError, match="no parameters"):
+            search(lambda p: eo.tensor(1.0), params)
+
+
 def test_value_and_gradient_come_from_one_evaluation():
     calls = []
 
@@ -154,6 +198,31 @@ def test_objectives_that_return_no_real_scalar_are_refused():
     for bad in (None, "text"):
         with pytest.raises((TypeError, eo.EveryOError)):
             scipy_compat.minimize(lambda x, bad=bad: bad, x)
+
+
+@pytest.mark.parametrize(
+    "lost", [lambda x: x.sum().item(), lambda x: x.detach().numpy(), lambda x: [x, 0.0], lambda x: None]
+)
+def test_results_that_are_no_tensors_are_refused(lost):
+    f = scipy_compat.minimize_fun(lambda x: lost(x**2), START)
+    r = scipy_compat.residuals_fun(lambda x: lost(x**2), START)
+    methods = [f, f.grad, f.value_and_grad, f.hess, f.sparse_hess, lambda x: f.hessp(x, x)]
+    for call in (*methods, r, r.jac, r.sparse_jac, r.sparsity):
+        with pytest.raises(eo.DTypeError, match="no tensor") as error:
+            call(START)
+        assert error.value.operation == ("minimize_fun" if call in methods else "residuals_fun")
+        assert error.value.remedy
+    for solve in (scipy_compat.minimize, scipy_compat.least_squares):
+        with pytest.raises(eo.DTypeError, match="no tensor"):
+            solve(lambda x: lost(x**2), START)
+
+
+def test_a_constant_tensor_is_a_result():
+    f = scipy_compat.minimize_fun(lambda x: eo.tensor(3.0), START)
+    assert f(START) == 3.0
+    assert f.grad(START).tolist() == [0.0] * 4
+    r = scipy_compat.residuals_fun(lambda x: {"a": x[:2], "b": eo.tensor(1)}, START)
+    assert r.jac(START).tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0]]
 
 
 def test_a_nan_derivative_of_a_finite_value_is_an_error():

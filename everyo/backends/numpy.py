@@ -14,7 +14,6 @@ from everyo.backends.shortcuts import broadcast_to, matrix_transpose, reduction
 from everyo.backends.windows import overlap_add, sliding_windows
 from everyo.core.device import register_backend
 
-_scalars: dict[tuple[Any, Any], Any] = {}
 _LARGE = 65504  # the largest float16: below it no dtype overflows
 
 
@@ -79,19 +78,11 @@ class NumpyBackend:
 
     def scalar_like(self, value: Any, array: Any) -> Any:
         """Return a number as a 0-d array, which NumPy's ufuncs take in half the time of a Python number."""
-        dtype = array.dtype
-        key = (value, dtype.num)
-        found = _scalars.get(key)
-        if found is not None:
-            return found
-        if dtype.kind != "f" or not isinstance(value, (float, int)) or not abs(value) < _LARGE:
+        fits = array.dtype.kind == "f" and isinstance(value, (float, int)) and abs(value) < _LARGE
+        if not fits or isinstance(array, np.generic):  # NumPy's scalars are quickest with Python's
             return value
-        made = np.array(value, dtype)
+        made = np.array(value, array.dtype)
         made.flags.writeable = False
-        if value:  # 0.0 and -0.0 would share an entry
-            if len(_scalars) > 1000:
-                _scalars.clear()
-            _scalars[key] = made
         return made
 
     def to_numpy(self, array: Any) -> Any:

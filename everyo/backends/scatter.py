@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,16 @@ import numpy as np
 _FEW = 512  # below this many elements NumPy's own loop is quicker than flat positions
 
 
-def assemble(parts: Iterable[tuple[Any, Any, bool]], shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return zeros to which each value is added at its index.
+def assemble(
+    indices: Sequence[Any], values: Sequence[Any], repeats: Sequence[bool], shape: tuple[int, ...], dtype: Any
+) -> Any:
+    """Return zeros to which each value is added at its index; `repeats` says that one may name a place twice.
 
-    `parts` holds ``(index, value, repeats)``; `repeats` says that an index may name an element twice.
+    Three sequences, because a tuple for each of many values would set the garbage collector off.
     """
     out = np.zeros(shape, dtype)
-    for index, value, repeats in parts:
-        if repeats:
+    for index, value, repeated in zip(indices, values, repeats, strict=True):
+        if repeated:
             _add_at(out, index, value)
             continue
         target = out[index]
@@ -50,7 +52,7 @@ def _add_at(out: Any, index: tuple[Any, ...], value: Any) -> None:
 
 def replaced(x: Any, index: tuple[Any, ...], value: Any) -> Any:
     """Return a copy of `x` in which `value` stands at `index`; of repeated indices the last one counts."""
-    out = x.copy()
+    out = np.array(x, order="C")  # a cotangent of one number may be a scalar, which has no elements to write
     overwrite(out, index, value)
     return out
 

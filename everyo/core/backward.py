@@ -44,7 +44,7 @@ def backward(
     for node, cotangent in arrived.items():
         if isinstance(node, LeafNode):
             receiver = node.leaf()
-            if receiver is not None and (receiver.grad_node is None or not receiver.is_leaf):
+            if receiver is not None and (receiver.grad_node is None or receiver.grad_node.parents):
                 receiver = None  # it was frozen since the forward pass
         else:
             receiver = node.extras.retained() if node.extras and node.extras.retained else None
@@ -202,7 +202,8 @@ def enter(root: Tensor, gradient: Any, position: int, create_graph: bool) -> Any
     if not isinstance(gradient, Tensor):
         backend, device = root.backend, root.device
         if backend_of(gradient) is None:
-            gradient = array_from(gradient, backend, device, "backward")
+            met = [root] if root.dtype.kind in "fc" else []  # a number is as weak as an operand
+            gradient = array_from(gradient, backend, device, "backward", met=met)
             if gradient.dtype.kind in "biuf" and root.dtype.kind in "fc":
                 gradient = backend.asarray(gradient, root.dtype, device)
         gradient = wrap(backend.asarray(gradient, None, device, copy=True))
@@ -261,7 +262,11 @@ def _as_tuple(tensors: Tensor | Iterable[Tensor], role: str) -> tuple[Tensor, ..
             )
     if not found:
         raise ArgumentError(
-            f"there are no {role}", operation="backward", expected="at least one tensor", found="none"
+            f"there are no {role}",
+            operation="backward",
+            expected="at least one tensor",
+            found="none",
+            remedy="pass the tensors to differentiate, or with respect to which",
         )
     return found  # type: ignore[no-any-return]
 

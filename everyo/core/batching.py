@@ -8,6 +8,7 @@ operations themselves, so they serve every level, and a rule shared by many is n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
 from everyo.core.registry import op
@@ -23,8 +24,16 @@ def pointwise(
     primitive: Primitive, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
 ) -> Any:
     """Elementwise operations: line the batch up in front of the axes that broadcast."""
-    rank = max(len(x.shape) - b for x, b in zip(inputs, batched, strict=True) if hasattr(x, "shape"))
-    return primitive(*(padded(x, rank) if b else x for x, b in zip(inputs, batched, strict=True)), **params)
+    longest, shortest = 0, maxsize  # of all operands, and of those with a batch
+    for x, b in zip(inputs, batched, strict=True):
+        rank = getattr(x, "ndim", 0) - b  # a Python number has no axes
+        if rank > longest:
+            longest = rank
+        if b and rank < shortest:
+            shortest = rank
+    if shortest < longest:
+        inputs = [padded(x, longest) if b else x for x, b in zip(inputs, batched, strict=True)]
+    return primitive(*inputs, **params)
 
 
 def padded(x: Any, rank: int) -> Any:
@@ -49,7 +58,9 @@ def along(*names: str) -> BatchRule:
     ) -> Any:
         inputs = everywhere(inputs, batched, size)
         rank = len(inputs[0].shape)
-        shifted = {k: _shifted(v, rank) if k in names else v for k, v in params.items()}
+        shifted = dict(params)
+        for name in names:
+            shifted[name] = _shifted(params[name], rank)
         return primitive(*inputs, **shifted)
 
     return rule
@@ -63,6 +74,8 @@ def _shifted(axis: Any, rank: int) -> Any:
 
 def everywhere(inputs: Sequence[Any], batched: Sequence[bool], size: int) -> list[Any]:
     """Return the inputs all with the batch axis: those without are repeated (None and numbers stay)."""
+    if all(batched):
+        return list(inputs)
     return [
         x if b or not hasattr(x, "shape") else op.broadcast_to(x, shape=(size, *x.shape))
         for x, b in zip(inputs, batched, strict=True)

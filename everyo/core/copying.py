@@ -1,4 +1,4 @@
-"""Deep copies and pickles of leaves: the value, the gradient and whether it requires grad."""
+"""Copies: other objects for one value, deep copies and pickles of leaves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from everyo.core.registry import op
 from everyo.core.tape import LeafNode
 from everyo.core.tensor import Tensor
 from everyo.errors import GraphStateError, describe
+
+
+def same_value(tensor: Tensor) -> Tensor:
+    """Return another object for one value and graph; in-place statements on it leave `tensor` alone."""
+    copied = object.__new__(type(tensor))
+    copied.data, copied.grad, copied.grad_node = tensor.data, None, tensor.grad_node
+    return copied
 
 
 def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
@@ -58,7 +65,7 @@ def _leaf(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
 def _require_leaf(tensor: Tensor, operation: str, remedy: str) -> None:
     """Raise GraphStateError for what a copy would cut off from its graph or its tangent."""
     if tensor.level:
-        tensor._refuse_transformed(operation, "use x.clone(), which keeps the tangent, or x.detach()")
+        tensor._refuse_transformed(operation, "use x.clone(), which keeps tangent and batch, or x.detach()")
     if not tensor.is_leaf:
         raise GraphStateError(
             "only a leaf can be copied or pickled: a graph does not travel",

@@ -47,7 +47,8 @@ class Backend(Protocol):
     def scalar_like(self, value: Any, array: Any) -> Any:
         """Return a Python number as a 0-d array of the dtype of `array`, where that is quicker.
 
-        The number itself comes back wherever the array would make another result (of another dtype).
+        The number itself comes back wherever the array would make another result (of another dtype). An
+        array is kept and given out again, for arrays of the same class and dtype.
         """
         ...
 
@@ -62,6 +63,7 @@ class Backend(Protocol):
 
 _by_device: dict[str, Backend] = {}
 _by_type: dict[type, Backend] = {}
+_numbers: dict[tuple[type, Any, Any], Any] = {}  # what `scalar_like` returns, by class, dtype and number
 _known = {"cuda": "a CuPy backend", "xla": "an XLA backend"}
 
 
@@ -69,7 +71,13 @@ def register_backend(backend: Backend) -> None:
     """Make `backend` serve its devices and array types."""
     for device in backend.devices:
         if device in _by_device:
-            raise DeviceError("the device already has a backend", operation="register_backend", found=device)
+            raise DeviceError(
+                "the device already has a backend",
+                operation="register_backend",
+                expected="devices that no backend serves yet",
+                found=device,
+                remedy="unregister_backend(...) the other one first",
+            )
     _by_device.update(dict.fromkeys(backend.devices, backend))
     _by_type.update(dict.fromkeys(backend.array_types, backend))
 
@@ -80,6 +88,7 @@ def unregister_backend(backend: Backend) -> None:
         del _by_device[device]
     for kind in [k for k, b in _by_type.items() if b is backend]:
         del _by_type[kind]
+    _numbers.clear()
 
 
 def backend_for(device: str | None) -> tuple[Backend, str]:
@@ -110,9 +119,18 @@ def backend_of(array: Any) -> Backend | None:
 
 
 def scalar_like(value: Any, array: Any) -> Any:
-    """Return a Python number as the backend of `array` computes with it quickest."""
+    """Return a Python number as the backend of `array`, if it is an array, computes with it quickest."""
+    try:
+        return _numbers[array.__class__, array.dtype, value]
+    except (KeyError, AttributeError):
+        pass
     backend = _by_type.get(type(array))
-    return value if backend is None else backend.scalar_like(value, array)
+    made = value if backend is None else backend.scalar_like(value, array)
+    if backend is not None and value and array.dtype.kind == "f":  # elsewhere 1, True and 1.0 are not alike
+        if len(_numbers) > 1000:
+            _numbers.clear()
+        _numbers[array.__class__, array.dtype, value] = made
+    return made
 
 
 def common_backend(arrays: Iterable[Any], operation: str) -> Backend:

@@ -11,7 +11,7 @@ from everyo.core.dtypes import DIFFERENTIABLE, default_for, refuse_complex
 from everyo.core.modes import current_mode
 from everyo.core.tape import Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
-from everyo.core.traced import top_of
+from everyo.core.traced import staging, top_of
 from everyo.errors import (
     ArgumentError,
     DTypeError,
@@ -74,9 +74,16 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
     kernel = primitive.kernels.get(kind)
     if kernel is None or not uniform:
         traced = top_of(arrays)
-        if traced is not None:
-            traced.interpreter.refuse_foreign(primitive, inputs)
-            return traced.interpreter.process(primitive, inputs, params)
+        interpreter = staging.get() if traced is None else traced.interpreter
+        if interpreter is not None and (traced is not None or any(isinstance(x, Tensor) for x in inputs)):
+            interpreter.refuse_foreign(primitive, inputs)
+            inputs = _without_lists(primitive, inputs)
+            try:
+                return interpreter.process(primitive, inputs, params)
+            except EveryOError:
+                raise
+            except EXPLAINED as error:
+                raise explain(primitive, inputs, params, error) from error
         arrays = coerce(primitive, arrays)
         kernel = primitive.kernel_for(arrays)
     try:
@@ -137,16 +144,16 @@ def _carries_gradient(out: Any) -> bool:
 def unary(primitive: Primitive) -> Callable[[Any], Any]:
     """Return `apply` written out for one operand, no parameters and one result: most calls come here."""
     kernels, plans = primitive.kernels, primitive.plans
+    differentiable = primitive.vjp is not None
 
     def function(x: Any, /) -> Any:
         if not isinstance(x, Tensor):
             return apply(primitive, (x,))
         array = x.data
-        parent = x.grad_node
         kind = array.__class__
-        kernel = kernels.get(kind)
-        mode = None if parent is None else current_mode()
-        if kernel is None or (mode is not None and mode.anomaly):
+        try:
+            kernel = kernels[kind]
+        except KeyError:
             return apply(primitive, (x,))
         try:
             out = kernel(array)
@@ -159,15 +166,25 @@ def unary(primitive: Primitive) -> Callable[[Any], Any]:
         tensor = Tensor()
         tensor.data = out
         tensor.grad = tensor.grad_node = None
-        if mode is not None and mode.grad and primitive.vjp is not None:
-            plan = plans.get(1) or primitive.plan(1, 1)
-            tensor.grad_node = node = Node()
-            node.plan = plan
-            node.params = NO_PARAMS
-            node.parents = (parent,)  # type: ignore[assignment]  # there is a mode only with a parent
-            node.saved = () if plan.save is None else plan.save(out, array)
-            node.age = next_age()
-            node.extras = node.restore = None
+        parent = x.grad_node
+        if parent is None or not differentiable:
+            return tensor
+        mode = current_mode()
+        if not mode.grad:
+            return tensor
+        try:
+            plan = plans[1]
+        except KeyError:
+            plan = primitive.plan(1, 1)
+        tensor.grad_node = node = Node()
+        node.plan = plan
+        node.params = NO_PARAMS
+        node.parents = (parent,)
+        node.saved = () if plan.save is None else plan.save(out, array)
+        node.age = next_age()
+        node.extras = node.restore = None
+        if mode.anomaly:
+            note(node)
         return tensor
 
     return function
@@ -179,34 +196,32 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
     `foreign` makes it an operator: it says for which other operand Python should ask that operand's class.
     """
     kernels, plans = primitive.kernels, primitive.plans
+    differentiable = primitive.vjp is not None
     keeps_scalars = primitive.options.get("keeps_scalars", False)
     pointwise = primitive.family == "elementwise"  # a matrix product may have a factor's size by chance
 
     def function(x1: Any, x2: Any, /) -> Any:
-        mask = 0
         a1, a2 = x1, x2
+        node1 = node2 = None
         if isinstance(x1, Tensor):
             a1 = x1.data
-            if x1.grad_node is not None:
-                mask = 1
+            node1 = x1.grad_node
         if isinstance(x2, Tensor):
             a2 = x2.data
-            if x2.grad_node is not None:
-                mask += 2
+            node2 = x2.grad_node
         kind = a1.__class__
-        if kind is not a2.__class__ and not keeps_scalars:
-            if a2.__class__ in WEAK:
-                a2 = device.scalar_like(a2, a1)
-            elif kind in WEAK:
-                a1 = device.scalar_like(a1, a2)
-                kind = a1.__class__
-        kernel = kernels.get(kind)
-        mode = current_mode() if mask else None
-        if (
-            kernel is None
-            or (mode is not None and mode.anomaly)
-            or (kind is not a2.__class__ and a2.__class__ not in WEAK)
-        ):
+        if kind is not a2.__class__:
+            if not keeps_scalars:
+                if a2.__class__ in WEAK:
+                    a2 = device.scalar_like(a2, a1)
+                elif kind in WEAK:
+                    a1 = device.scalar_like(a1, a2)
+                    kind = a1.__class__
+            if kind is not a2.__class__ and a2.__class__ not in WEAK:
+                kind = None
+        try:
+            kernel = kernels[kind]
+        except KeyError:
             if foreign is not None and foreign(x2):
                 return NotImplemented
             return apply(primitive, (x1, x2))
@@ -221,29 +236,40 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
         tensor = Tensor()
         tensor.data = out
         tensor.grad = tensor.grad_node = None
-        if mode is not None and mode.grad and primitive.vjp is not None:
-            plan = plans.get(mask) or primitive.plan(mask, 2)
-            tensor.grad_node = node = Node()
-            node.plan = plan
-            node.params = NO_PARAMS
-            if mask == 1:
-                node.parents = (x1.grad_node,)
-            elif mask == 2:
-                node.parents = (x2.grad_node,)
-            else:
-                node.parents = (x1.grad_node, x2.grad_node)
-            node.saved = () if plan.save is None else plan.save(out, a1, a2)
-            node.age = next_age()
-            node.extras = node.restore = None
-            # As many bytes and axes as the result: neither broadcast nor promoted. Cheaper than shapes.
-            nbytes, ndim = out.nbytes, out.ndim
-            if (
-                not pointwise
-                or not nbytes
-                or (mask != 2 and (a1.nbytes != nbytes or a1.ndim != ndim))
-                or (mask != 1 and (a2.nbytes != nbytes or a2.ndim != ndim))
-            ):
-                node.restore = _restorations((a1, a2), out, plan.needed)
+        if not differentiable or (node1 is None and node2 is None):
+            return tensor
+        mode = current_mode()
+        if not mode.grad:
+            return tensor
+        parents: tuple[Any, ...]
+        if node2 is None:
+            mask, parents = 1, (node1,)
+        elif node1 is None:
+            mask, parents = 2, (node2,)
+        else:
+            mask, parents = 3, (node1, node2)
+        try:
+            plan = plans[mask]
+        except KeyError:
+            plan = primitive.plan(mask, 2)
+        tensor.grad_node = node = Node()
+        node.plan = plan
+        node.params = NO_PARAMS
+        node.parents = parents  # type: ignore[assignment]  # none of them is None
+        node.saved = () if plan.save is None else plan.save(out, a1, a2)
+        node.age = next_age()
+        node.extras = node.restore = None
+        # As many bytes and axes as the result: neither broadcast nor promoted. Cheaper than shapes.
+        nbytes, ndim = out.nbytes, out.ndim
+        if (
+            not pointwise
+            or not nbytes
+            or (node1 is not None and (a1.nbytes != nbytes or a1.ndim != ndim))
+            or (node2 is not None and (a2.nbytes != nbytes or a2.ndim != ndim))
+        ):
+            node.restore = _restorations((a1, a2), out, plan.needed)
+        if mode.anomaly:
+            note(node)
         return tensor
 
     return function
@@ -251,21 +277,23 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
 
 def _restorations(arrays: Sequence[Any], out: Any, needed: Sequence[int]) -> Any:
     """Return shape and dtype of the needed inputs if any was broadcast or promoted, else None."""
-    shape, dtype = out.shape, out.dtype
-    for i in needed:
-        if arrays[i].shape != shape or arrays[i].dtype is not dtype:
-            return tuple([(arrays[i].shape, arrays[i].dtype) for i in needed])
+    usual = (out.shape, out.dtype)
+    found = tuple([(arrays[i].shape, arrays[i].dtype) for i in needed])
+    for layout in found:
+        if layout != usual:
+            return found
     return None
 
 
 def settle(out: Any) -> Any:
     """Return a kernel's result as its backend's array, whatever scalar type the kernel made of it."""
-    if type(out) is tuple:
+    kind = out.__class__
+    if kind is tuple:
         return tuple([settle(array) for array in out])
     backend = device.backend_of(out)
-    if backend is None or type(out) is backend.array_types[0]:
+    if backend is None or kind is backend.array_types[0]:
         return out
-    return backend.asarray(out, None, backend.device_of(out))
+    return backend.xp.asarray(out)
 
 
 def wrap(array: Any) -> Tensor:
@@ -305,6 +333,27 @@ def coerce(primitive: Primitive, values: Sequence[Any]) -> list[Any]:
         else:
             coerced.append(array_from(value, backend, place, primitive.name, met=met))
     return coerced
+
+
+def _without_lists(primitive: Primitive, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Return the operands of a transformation with Python data as arrays, as weak as `coerce` makes them."""
+    for x in inputs:
+        if not (x.__class__ is Tensor or x.__class__ in WEAK or hasattr(x, "dtype")):
+            break
+    else:
+        return inputs
+    optional = primitive.options.get("optional", ())
+    foreign = [
+        i
+        for i, x in enumerate(inputs)
+        if not (x.__class__ in WEAK or hasattr(x, "dtype") or (x is None and i in optional))
+    ]
+    anchor = next(x for x in inputs if isinstance(x, Tensor))
+    met = [x for x in inputs if hasattr(x, "dtype")] if primitive.broadcasts else []
+    arrays = list(inputs)
+    for i in foreign:
+        arrays[i] = array_from(inputs[i], anchor.backend, anchor.device, primitive.name, met=met)
+    return arrays
 
 
 def array_from(
@@ -391,7 +440,10 @@ def _clash(shapes: Sequence[tuple[int, ...]]) -> bool:
 def explain(
     primitive: Primitive, arrays: Sequence[Any], params: dict[str, Any], error: Exception
 ) -> EveryOError:
-    """Return the structured error for a kernel's exception."""
+    """Return the structured error for a kernel's exception; that of the primitive itself if it has one."""
+    own = primitive.options.get("explain")
+    if own is not None and (explained := own(arrays, params, error)) is not None:
+        return explained  # type: ignore[no-any-return]
     settings = ", ".join(f"{k}={v!r}" for k, v in params.items())
     operands = describe(*arrays) + (f"; {settings}" if settings else "")
     shapes = [tuple(a.shape) for a in arrays if hasattr(a, "shape")]
@@ -420,6 +472,7 @@ def explain(
             inputs=operands,
             expected="indices inside the axes",
             found=str(error),
+            remedy="an axis of n elements has the positions -n to n - 1",
         )
     if primitive.family in ("elementwise", "discrete") and len(shapes) > 1 and _clash(shapes):
         return ShapeError(

@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar
 
+from everyo.core.traced import depth
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -26,24 +28,45 @@ class Mode:
         `inference_mode` is on: `enable_grad` inside it has no effect.
     anomaly : bool
         `detect_anomaly` is on: nodes keep their source line and the backward pass checks its values.
+    changes : Changes or None
+        Where a function that is differentiated on the eager tape notes in-place statements.
+    held : int
+        The level of the innermost transformation around the innermost `no_grad` block, if any. That one
+        and those around it take what is computed in the block as constant; those inside do not.
     switch, below : ModeSwitch and Mode, or None
         The block that this mode belongs to, and the mode outside of it.
     """
 
-    __slots__ = ("anomaly", "below", "grad", "inference", "switch")
+    __slots__ = ("anomaly", "below", "changes", "grad", "held", "inference", "switch")
 
-    def __init__(self, grad: bool = True, inference: bool = False, anomaly: bool = False) -> None:
-        self.grad, self.inference, self.anomaly = grad, inference, anomaly
+    def __init__(
+        self,
+        grad: bool = True,
+        inference: bool = False,
+        anomaly: bool = False,
+        changes: Any = None,
+        held: int = 0,
+    ) -> None:
+        self.grad, self.inference, self.anomaly, self.changes = grad, inference, anomaly, changes
+        self.held = held
         self.switch: ModeSwitch | None = None
         self.below: Mode | None = None
 
-    def replace(self, **changes: bool) -> Mode:
+    def replace(self, **new: Any) -> Mode:
         """Return a new mode with some attributes changed."""
         return Mode(
-            changes.get("grad", self.grad),
-            changes.get("inference", self.inference),
-            changes.get("anomaly", self.anomaly),
+            new.get("grad", self.grad),
+            new.get("inference", self.inference),
+            new.get("anomaly", self.anomaly),
+            new.get("changes", self.changes),
+            new.get("held", self.held),
         )
+
+    def recording(self, on: bool) -> Mode:
+        """Return a new mode that records, unless `inference_mode` is on, or that does not."""
+        if on and self.inference:
+            return self.replace(grad=False)
+        return self.replace(grad=on, held=0 if on else depth())
 
 
 _mode: ContextVar[Mode] = ContextVar("everyo_mode", default=Mode())  # noqa: B039 - a Mode is immutable
@@ -190,7 +213,7 @@ class no_grad(ModeSwitch):
     """
 
     def change(self, mode: Mode) -> Mode:
-        return mode.replace(grad=False)
+        return mode.recording(False)
 
 
 class enable_grad(ModeSwitch):
@@ -207,7 +230,7 @@ class enable_grad(ModeSwitch):
     """
 
     def change(self, mode: Mode) -> Mode:
-        return mode.replace(grad=not mode.inference)
+        return mode.recording(True)
 
 
 class inference_mode(ModeSwitch):
@@ -231,7 +254,7 @@ class inference_mode(ModeSwitch):
         self.mode = mode
 
     def change(self, mode: Mode) -> Mode:
-        return mode.replace(grad=not self.mode, inference=self.mode)
+        return mode.replace(inference=self.mode).recording(not self.mode)
 
     def fresh(self) -> Any:
         return inference_mode(self.mode)
@@ -263,7 +286,7 @@ class set_grad_enabled(ModeSwitch):
         _mode.set(mode_now)
 
     def change(self, mode: Mode) -> Mode:
-        return mode.replace(grad=self.mode and not mode.inference)
+        return mode.recording(self.mode)
 
     def __enter__(self) -> Any:
         self._switch(self._before)

@@ -19,9 +19,9 @@ from typing import Any
 from everyo.core.batching import pointwise
 from everyo.core.device import common_backend
 from everyo.core.dispatch import apply
-from everyo.core.registry import get_primitive, register
+from everyo.core.registry import get_primitive, keep_kernel, register
 from everyo.core.tensor import Tensor
-from everyo.errors import UnsupportedOperationError
+from everyo.errors import GENERATED, UnsupportedOperationError
 
 Rule = Callable[..., Any]
 LINEAR, BILINEAR = ("linear",), ("bilinear",)  # jvp rules that are the operation itself
@@ -41,8 +41,8 @@ class Plan:
     pull : callable
         ``pull(g, saved, params)`` returns one cotangent for each needed input.
     direct : callable or None
-        The one rule to call, as ``direct(g, *saved)``, where a single input needs a gradient and its
-        rule reads all residuals and no parameter: `pull` without the detour.
+        The one rule to call, as ``direct(g)`` or ``direct(g, saved[0])``, where a single input needs a
+        gradient and its rule reads one residual or none: `pull` without the detour.
     origins : tuple of int
         Where each residual comes from: the position of an input, or `OUT`, `ALL` or `STATIC`.
     needed : tuple of int
@@ -94,12 +94,17 @@ class Primitive:
     listed : bool
         Whether it is in the registry; a primitive made for one call is not.
     **options : dict
-        What a family notes; ``keep(inputs)`` returns what to save of ``*inputs`` where a rule reads less.
+        What a family notes; ``keep(inputs)`` returns what to save of ``*inputs`` where a rule reads less;
+        ``explain(inputs, params, error)`` returns the error for a kernel's exception, or None;
+        ``constant`` says that the result depends on shapes and dtypes alone, ``jumps`` in which inputs it is
+        constant or linear between jumps, ``linear_in`` in which ones it is linear although its rule reads
+        them or the result (positions, or a function of the parameters that returns them).
     """
 
     __slots__ = (
         "batch", "broadcasts", "defaults", "family", "forward", "input_names", "jvp", "kernels",
-        "leading", "missing", "name", "options", "param_names", "plans", "samples", "variadic", "vjp",
+        "leading", "listed", "missing", "name", "options", "param_names", "plans", "samples", "variadic",
+        "vjp",
     )  # fmt: skip
 
     def __init__(
@@ -136,6 +141,7 @@ class Primitive:
             self.vjp = (vjp,) if callable(vjp) and "needs" not in rule_arguments(vjp) else vjp
             self.jvp = (jvp,) if callable(jvp) else jvp
         self._refuse_gaps()
+        self.listed = listed
         if listed:
             register(self)
 
@@ -151,15 +157,18 @@ class Primitive:
                 remedy="write the rule or say why it is absent: missing='...'",
             )
 
-    def __call__(self, *inputs: Any, **params: Any) -> Any:
+    def __call__(self, x: Any, /, *others: Any, **params: Any) -> Any:
         """Apply to raw arrays (the result stays raw) or to tensors (recorded); rules use this form."""
+        kernel = self.kernels.get(x.__class__)
+        if kernel is not None and not (others or params or self.defaults):
+            return kernel(x)  # the most frequent case
         if self.defaults:
             params = {**self.defaults, **params}
-        for x in inputs:
-            if isinstance(x, Tensor):
+        inputs = (x, *others)
+        for operand in inputs:
+            if isinstance(operand, Tensor):
                 return apply(self, inputs, params)
-        kernel = self.kernels.get(type(inputs[0])) or self.kernel_for(inputs)
-        return kernel(*inputs, **params)
+        return (kernel or self.kernel_for(inputs))(*inputs, **params)
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
@@ -172,8 +181,8 @@ class Primitive:
         backend = common_backend(inputs, self.name)
         kernel = self._direct(backend.xp) or self.forward.__get__(backend.xp)  # the cheapest partial
         for array in inputs:
-            if isinstance(array, backend.array_types):
-                self.kernels[type(array)] = kernel
+            if self.listed and isinstance(array, backend.array_types):
+                keep_kernel(self.kernels, type(array), kernel)
         return kernel
 
     def _direct(self, xp: Any) -> Callable[..., Any] | None:
@@ -244,17 +253,27 @@ def _compile_plan(primitive: Primitive, mask: int, count: int, needed: int) -> P
         body = f"({', '.join(call(i) for i in wanted)},)"
     scope: dict[str, Any] = {f"rule{i}": rule for i, rule in rules.items()}
     scope["pick"] = lambda cotangents, positions: [cotangents[i] for i in positions]
-    pull = eval(f"lambda g, saved, params: {body}", scope)  # our own text, built above from names
+    pull = _function(f"lambda g, saved, params: {body}", scope)
     found = [_residual(primitive, name) for name in residuals]
     fixed = primitive.leading if primitive.variadic else count
     inputs = "".join(f"x{i}, " for i in range(fixed)) + "*inputs" * primitive.variadic
     gather = ", ".join(source for source, _ in found)
     scope["keep"] = primitive.options.get("keep")
-    save = eval(f"lambda out, {inputs}: ({gather},)", scope) if residuals else None
+    save = _function(f"lambda out, {inputs}: ({gather},)", scope) if residuals else None
     direct = None
-    if len(wanted) == 1 and not joint and rule_arguments(rules[wanted[0]]) == tuple(residuals):
+    if (
+        len(wanted) == 1
+        and not joint
+        and len(residuals) < 2
+        and rule_arguments(rules[wanted[0]]) == tuple(residuals)
+    ):
         direct = rules[wanted[0]]
     return Plan(primitive, save, direct, pull, tuple(origin for _, origin in found), wanted, count)
+
+
+def _function(source: str, scope: dict[str, Any]) -> Callable[..., Any]:
+    """Return the function that our own text, built from names, describes."""
+    return eval(compile(source, GENERATED, "eval"), scope)  # type: ignore[no-any-return]
 
 
 def _rule_for(primitive: Primitive, i: int) -> Rule:
@@ -292,4 +311,5 @@ def _residual(primitive: Primitive, name: str) -> tuple[str, int]:
         operation=primitive.name,
         expected=", ".join((*primitive.input_names, "out", *primitive.param_names)),
         found=name,
+        remedy="name the rule's arguments after what it reads",
     )

@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import _thread
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
 
 from everyo.errors import EveryOError, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from everyo.core.primitive import Primitive
 
+    class Operations(ModuleType):
+        """The primitives as attributes."""
+
+        def __getattr__(self, name: str) -> Primitive: ...
+
+
 _registry: dict[str, Primitive] = {}
 
 
-class Operations:
-    """The primitives by name (``op.exp``), so that rules reach each other whatever the file order."""
+def _missing(name: str) -> Primitive:
+    if name.startswith("__"):  # Python's own look-ups (inspect, copy) ask for what is not there
+        raise AttributeError(name)
+    raise UnsupportedOperationError(
+        "no such primitive",
+        operation=name,
+        expected="the name of a primitive",
+        found=repr(name),
+        remedy="see everyo.core.registry.primitives() for those that exist",
+    )
 
-    def __getattr__(self, name: str) -> Primitive:
-        if name.startswith("__"):  # Python's own look-ups (inspect, copy) ask for what is not there
-            raise AttributeError(name)
-        raise UnsupportedOperationError("no such primitive", operation=name, found=repr(name))
 
-
-op = Operations()
+# The primitives by name (``op.exp``), so that rules reach each other whatever the file order. A module
+# object, because Python finds the attributes of no other kind of object as quickly.
+op: Operations = cast(Any, ModuleType("op"))
+op.__getattr__ = _missing  # type: ignore[method-assign]
 
 
 def register(primitive: Primitive) -> None:
     """Enter `primitive` under its name; a second one of the same name is refused."""
     name = primitive.name
     if name in _registry:
-        raise EveryOError("a primitive of this name exists", operation=name, remedy="choose another name")
+        raise EveryOError(
+            "a primitive of this name exists",
+            operation=name,
+            expected="a new name",
+            found=repr(name),
+            remedy="choose another name",
+        )
     _registry[name] = primitive
     op.__dict__[name] = primitive
 
@@ -46,3 +66,33 @@ def get_primitive(name: str) -> Primitive:
 def primitives() -> dict[str, Primitive]:
     """Return all primitives by name, in the order of their definition."""
     return dict(_registry)
+
+
+_tracing = 0
+_guard = _thread.allocate_lock()
+
+
+def forget_kernels() -> None:
+    """Let no operation find its kernel at once, so that all come through `apply`: a function is traced.
+
+    What a function that is compiled computes from captured tensors alone belongs to its program too.
+    """
+    global _tracing
+    with _guard:
+        _tracing += 1
+        for primitive in _registry.values():
+            primitive.kernels.clear()
+
+
+def remember_kernels() -> None:
+    """The counterpart of `forget_kernels`."""
+    global _tracing
+    with _guard:
+        _tracing -= 1
+
+
+def keep_kernel(kernels: dict[type, Any], kind: type, kernel: Any) -> None:
+    """Let an operation find the kernel for a type of array at once, unless a function is traced."""
+    with _guard:
+        if not _tracing:
+            kernels[kind] = kernel

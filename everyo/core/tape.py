@@ -143,6 +143,22 @@ class LeafNode(Node):
         return lambda cotangent: ()
 
 
+class VariableNode(LeafNode):
+    """Where the gradient of an argument arrives while a tape differentiates a function of it.
+
+    Only that tape asks for it. To the function the argument is no leaf: it may change it in place.
+    """
+
+    __slots__ = ()
+
+    is_leaf = False
+
+    @property
+    def name(self) -> str:
+        """The name shown for an argument."""
+        return "argument"
+
+
 class OutputNode(Node):
     """One result of an operation that has several: passes its cotangent on as a part of theirs."""
 
@@ -201,6 +217,7 @@ class RemovableHandle:
                 operation="hook",
                 expected="a callable",
                 found=type(hook).__name__,
+                remedy="pass a function of the gradient",
             )
         self._hooks, self._key = hooks, next(self._keys)
         hooks[self._key] = hook

@@ -14,7 +14,7 @@ from everyo.core.dtypes import require_differentiable
 from everyo.core.modes import current_mode
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node, RemovableHandle
-from everyo.core.traced import Traced
+from everyo.core.traced import Traced, readings, staging
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
 
 
@@ -183,6 +183,7 @@ class Tensor:
         True
         """
         if not requires_grad:
+            self._refuse_transformed("requires_grad_", "use x.detach(), a constant of the same value")
             if not self.is_leaf:
                 raise GraphStateError(
                     "only a leaf can stop requiring grad",
@@ -193,7 +194,7 @@ class Tensor:
                 )
             self.grad_node = None
         elif self.grad_node is None:
-            self._refuse_transformed("requires_grad_", "call it outside: jvp goes around backward()")
+            self._refuse_transformed("requires_grad_", "use eo.grad or eo.vjp in place of backward()")
             require_differentiable(self.dtype, "requires_grad_")
             if current_mode().inference:
                 raise GraphStateError(
@@ -257,18 +258,21 @@ class Tensor:
     def _refuse_transformed(self, operation: str, remedy: str) -> None:
         """Raise GraphStateError for a value inside a transformation, whose derivative would be lost."""
         if self.level:
+            name = self.data.interpreter.name
             raise GraphStateError(
-                "the tensor belongs to a running transformation",
+                f"the tensor belongs to a running {name}",
                 operation=operation,
                 inputs=describe(self),
-                expected="a tensor outside of jvp",
-                found="a value that carries a tangent",
+                expected="a tensor outside of transformations",
+                found=f"a value inside {name}",
                 remedy=remedy,
             )
 
     def _require_node(self, operation: str) -> Node:
         if self.grad_node is None:
-            self._refuse_transformed(operation, "take the gradient of what jvp returns")
+            self._refuse_transformed(
+                operation, "use eo.grad or eo.vjp inside, or differentiate what the transformation returns"
+            )
             raise GraphStateError(
                 "the tensor does not require grad",
                 operation=operation,
@@ -337,8 +341,12 @@ class Tensor:
         from everyo.core.dispatch import wrap
 
         data = self.data
+        noted = readings.get()
+        if noted is not None:
+            noted.append("detach")
         if not isinstance(data, Traced):
-            return wrap(data)
+            tracer = staging.get()
+            return wrap(data) if tracer is None else tracer.reading(self)
         if data.interpreter.active:
             return op.stop_gradient(self)  # type: ignore[no-any-return]
         value = data.concrete("detach")  # of a transformation that has ended
@@ -353,7 +361,8 @@ class Tensor:
             If this is a leaf that requires grad and recording is on.
         """
         if self.grad_node is not None and self.grad_node.is_leaf:
-            if current_mode().grad or value.level:
+            staged = value.level and value.data.interpreter.writes_outside
+            if current_mode().grad or (value.level and not staged):
                 raise GraphStateError(
                     "a leaf that requires grad cannot be changed in place while operations are recorded",
                     operation="in-place assignment",
@@ -362,6 +371,8 @@ class Tensor:
                     found="a leaf with requires_grad=True",
                     remedy="use `with eo.no_grad():` for an update, or write x = x + v instead of x += v",
                 )
+            if staged:
+                value.data.interpreter.adopt(self, self.data, self.grad_node)
             self.data = value.data  # an update of a parameter: it stays the same leaf
             return
         retained = self.retains_grad
@@ -369,6 +380,10 @@ class Tensor:
             self.grad_node.extras.retained = None  # type: ignore[union-attr]
         if isinstance(value.data, Traced) and value.level > self.level:
             value.data.interpreter.adopt(self, self.data, self.grad_node)
+        elif value.grad_node is not None:
+            changes = current_mode().changes
+            if changes is not None:
+                changes.note(self)
         self.data, self.grad_node = value.data, value.grad_node
         if retained and self.grad_node is not None:
             self.retain_grad()
@@ -397,6 +412,9 @@ class Tensor:
     def _host(self, operation: str) -> Any:
         """Return the elements as a NumPy array, also those of a value inside a transformation."""
         data = self.data
+        noted = readings.get()
+        if noted is not None and operation != "print" and data.dtype.kind in "fc":
+            noted.append(operation)
         while isinstance(data, (Traced, Tensor)):
             data = data.concrete(operation) if isinstance(data, Traced) else data.data
         return self.backend.to_numpy(data)
@@ -422,6 +440,7 @@ class Tensor:
                     inputs=describe(self),
                     expected=f"dtype {array.dtype}",
                     found=f"dtype {dtype} and copy=False",
+                    remedy="leave out copy=False, or convert the tensor first: x.astype(...)",
                 )
             return array.astype(dtype)
         return array.copy() if copy else array
@@ -472,7 +491,7 @@ class Tensor:
                 found=f"{self.size} elements",
                 remedy="use eo.any(x) or eo.all(x)",
             )
-        return bool(self.item())
+        return bool(self._host("bool").item())
 
     def __float__(self) -> float:
         return float(self.item())  # type: ignore[arg-type]
@@ -498,7 +517,11 @@ class Tensor:
     def __len__(self) -> int:
         if not self.shape:
             raise DTypeError(
-                "a 0-d tensor has no length", operation="len", expected="at least one axis", found="shape ()"
+                "a 0-d tensor has no length",
+                operation="len",
+                expected="at least one axis",
+                found="shape ()",
+                remedy="use x.size, or x.item() for its value",
             )
         return self.shape[0]
 

@@ -8,7 +8,7 @@ the level below. No kernel takes a `Traced` value, so the eager path never has t
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,66 @@ if TYPE_CHECKING:
 
 _depth: ContextVar[int] = ContextVar("everyo_depth", default=0)
 depth = _depth.get
+# What writes loops and branches down, where a function is compiled rather than run; set by its tracer.
+staging: ContextVar[Any] = ContextVar("everyo_staging", default=None)
 batches: ContextVar[tuple[Any, ...]] = ContextVar("everyo_batches", default=())  # the vmaps that run
+# Where it is noted that a value was cut off from what it was computed from, as by `item`, `numpy` and
+# `detach`; None where nobody asks.
+readings: ContextVar[list[str] | None] = ContextVar("everyo_readings", default=None)
+
+
+Entry = tuple["weakref.ref[Tensor]", Any, Any]  # a tensor that changed in place; its data and node before
+
+
+class Changes:
+    """Tensors that took a value of the eager tape in place while one function ran, as they were before.
+
+    Attributes
+    ----------
+    born : int
+        Younger nodes belong to the run: their tensors are no captured ones.
+    entries : list of Entry
+    """
+
+    __slots__ = ("born", "entries")
+
+    def __init__(self, born: int) -> None:
+        self.born = born
+        self.entries: list[Entry] = []
+
+    def note(self, x: Tensor) -> None:
+        """Remember what a tensor is, unless an operation of this run made it."""
+        if x.grad_node is None or x.grad_node.age < self.born:
+            self.entries.append((weakref.ref(x), x.data, x.grad_node))
+
+
+def undo(entries: Sequence[Entry], mine: Callable[[Tensor], bool], name: str, error: Any) -> list[Entry]:
+    """Give tensors that are still there, and `mine`, their old values back; return the entries of the others.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        If there were such tensors and there is no other `error`.
+    """
+    changed, others = 0, []
+    for entry in entries:
+        x = entry[0]()
+        if x is None:
+            continue
+        if mine(x):
+            _, x.data, x.grad_node = entry
+            changed += 1
+        else:
+            others.append(entry)
+    if changed and error is None:
+        raise UnsupportedOperationError(
+            f"the function changed {changed} captured tensor(s) in place",
+            operation=name,
+            expected="a function without side effects on tensors from outside",
+            found="an in-place statement on a captured tensor, which has its old value again",
+            remedy="return the new value, or work on a copy: y = x.clone()",
+        )
+    return others
 
 
 class Interpreter:
@@ -35,12 +94,13 @@ class Interpreter:
     """
 
     name = "transformation"
+    writes_outside = False  # whether an in-place change of a parameter from outside is part of its result
 
     def __init__(self) -> None:
         self.level = depth() + 1
         self.active = False
         self._token: Any = None
-        self._adopted: list[tuple[weakref.ref[Tensor], Any, Any]] = []
+        self._adopted: list[Entry] = []
 
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply `primitive` to operands of which at least one belongs to this level."""
@@ -48,22 +108,19 @@ class Interpreter:
 
     def mine(self, x: Any) -> bool:
         """Whether a tensor is a value of this level."""
-        data = getattr(x, "data", None)
-        return isinstance(data, Traced) and data.interpreter is self
+        return getattr(getattr(x, "data", None), "interpreter", None) is self
 
     def refuse_foreign(self, primitive: Primitive, inputs: Sequence[Any]) -> None:
-        """Raise GraphStateError for a value that outlived the transformation it belongs to."""
+        """Raise GraphStateError for a value that outlived the transformation it belongs to.
+
+        This is the interpreter of the operand that `top_of` found, which prefers such a value to all others.
+        """
+        if self.active:
+            return
         for x in inputs:
             data = getattr(x, "data", None)
             if isinstance(data, Traced) and not data.interpreter.active:
-                raise GraphStateError(
-                    f"a value outlived the {data.interpreter.name} that it belongs to",
-                    operation=primitive.name,
-                    inputs=describe(x),
-                    expected="values that the function was given, made or captured",
-                    found="a tensor kept from a call that has ended",
-                    remedy="return it from the function instead of keeping it",
-                )
+                raise _outlived(x, primitive.name)
 
     def adopt(self, x: Tensor, data: Any, node: Any) -> None:
         """Remember what a tensor of a lower level was before it took a value of this one in place."""
@@ -78,33 +135,32 @@ class Interpreter:
         _depth.reset(self._token)
         self.active = False
         adopted, self._adopted = self._adopted, []
-        changed = 0
-        for reference, data, node in adopted:
-            x = reference()
-            if x is not None and self.mine(x):
-                x.data, x.grad_node = data, node
-                changed += 1
-        if changed and error is None:
-            raise UnsupportedOperationError(
-                f"the function changed {changed} captured tensor(s) in place",
-                operation=self.name,
-                expected="a function without side effects on tensors from outside",
-                found="an in-place statement on a captured tensor, which has its old value again",
-                remedy="return the new value, or work on a copy: y = x.clone()",
-            )
+        if adopted:
+            undo(adopted, self.mine, self.name, error)
 
     def released(self, x: Any) -> Any:
         """Return a result of the function, and let go of the object if it adopted its value."""
         self._adopted = [entry for entry in self._adopted if entry[0]() is not x]
+        if isinstance(getattr(x, "data", None), Traced) and x.data.interpreter is not self:
+            require_outer(x, self.level, self.name)
         return x
 
 
 class Traced:
-    """A value of an interpreter's level. Subclasses say what it consists of."""
+    """A value of an interpreter's level. Subclasses say what it consists of.
 
-    __slots__ = ("__weakref__", "interpreter")
+    Attributes
+    ----------
+    interpreter : Interpreter
+        Whose value it is.
+    below : array or tensor
+        The value of a lower level that gives shape, dtype and backend.
+    """
 
-    interpreter: Interpreter
+    __slots__ = ("__weakref__", "below", "interpreter")
+
+    def __init__(self, interpreter: Interpreter, below: Any) -> None:
+        self.interpreter, self.below = interpreter, below
 
     @property
     def level(self) -> int:
@@ -112,14 +168,9 @@ class Traced:
         return self.interpreter.level
 
     @property
-    def below(self) -> Any:
-        """The value of a lower level that gives shape, dtype and backend: an array or a tensor."""
-        raise NotImplementedError
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes."""
-        return tuple(self.below.shape)
+        return self.below.shape  # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> Any:
@@ -132,12 +183,57 @@ class Traced:
 
 
 def top_of(values: Sequence[Any]) -> Traced | None:
-    """Return the value of the highest level among tensors' data, or None if all are arrays."""
+    """Return the value of the highest level among tensors' data, or None if all are arrays.
+
+    A value that outlived its transformation stands above all others.
+    """
     found: Traced | None = None
+    highest = 0
     for value in values:
-        if isinstance(value, Traced) and (found is None or value.level > found.level):
-            found = value
+        if isinstance(value, Traced):
+            interpreter = value.interpreter
+            if not interpreter.active:
+                return value
+            level = interpreter.level
+            if level > highest:
+                found, highest = value, level
+            elif level == highest and found is not None and interpreter is not found.interpreter:
+                raise _elsewhere(interpreter.name, found.interpreter.name)
     return found
+
+
+def require_outer(x: Tensor, level: int, name: str) -> None:
+    """Raise GraphStateError for a result of a transformation `name` of a level that cannot lie inside it.
+
+    What cannot is a value of a transformation that has ended, or of one that runs in another thread: then the
+    two do not know of each other, and the derivative of one would be lost in the other.
+    """
+    interpreter = x.data.interpreter
+    if not interpreter.active:
+        raise _outlived(x, name)
+    if interpreter.level >= level:
+        raise _elsewhere(interpreter.name, name)
+
+
+def _outlived(x: Tensor, operation: str) -> GraphStateError:
+    return GraphStateError(
+        f"a value outlived the {x.data.interpreter.name} that it belongs to",
+        operation=operation,
+        inputs=describe(x),
+        expected="values that the function was given, made or captured",
+        found="a tensor kept from a call that has ended",
+        remedy="return it from the function instead of keeping it",
+    )
+
+
+def _elsewhere(outer: str, inner: str) -> GraphStateError:
+    return GraphStateError(
+        f"the function uses a value of a {outer} that runs in another thread",
+        operation=inner,
+        expected="values of transformations that run around this one in the same context",
+        found=f"a value of a {outer} that this thread does not know of",
+        remedy="run the thread's function in a copy of the context: contextvars.copy_context().run(f)",
+    )
 
 
 def innermost(x: Tensor) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
 from operator import attrgetter
 from typing import Any
 
@@ -15,18 +17,24 @@ from everyo.core.primitive import ALL, OUT, STATIC, Plan
 from everyo.core.registry import op
 from everyo.core.tape import FREED, Extras, Node
 from everyo.core.tensor import Tensor
+from everyo.core.traced import Traced
 from everyo.errors import DTypeError, EveryOError, ShapeError, describe
 
 _age = attrgetter("age")
+_AS_IT_IS = contextlib.nullcontext()
+USERS = ("custom", "checkpoint")  # families whose rules run code of the user's
 
 
-def topological_order(roots: Iterable[Node]) -> list[Node]:
-    """Return all nodes that `roots` were computed from, oldest first: parents before their children."""
+def topological_order(roots: Iterable[Node], since: int = -1) -> list[Node]:
+    """Return all nodes that `roots` were computed from, oldest first: parents before their children.
+
+    What is older than `since` is left out.
+    """
     found = list(roots)
     seen = set(found)
     for node in found:
         for parent in node.parents:
-            if parent not in seen:
+            if parent not in seen and parent.age >= since:
                 seen.add(parent)
                 found.append(parent)
     found.sort(key=_age)
@@ -43,6 +51,11 @@ class recording(ModeSwitch):
         return mode.replace(grad=self.on)
 
 
+def _sum(g: Any, other: Any) -> Any:
+    """Return the sum of two cotangents; None is zero."""
+    return g if other is None else other if g is None else g + other
+
+
 class Walk:
     """One backward pass.
 
@@ -55,10 +68,15 @@ class Walk:
         Keep the residuals for another pass.
     create_graph : bool
         Run the rules on tensors, so that the pass itself is recorded.
+    nested : bool, default False
+        Others may differentiate what comes out: code of the user's, in hooks and rules, is recorded as the
+        current mode says, and what it computes from captured tensors stays linked to them.
     """
 
-    def __init__(self, targets: set[Node] | None, retain: bool, create_graph: bool) -> None:
-        self.targets, self.retain, self.create_graph = targets, retain, create_graph
+    def __init__(
+        self, targets: set[Node] | None, retain: bool, create_graph: bool, nested: bool = False
+    ) -> None:
+        self.targets, self.retain, self.create_graph, self.nested = targets, retain, create_graph, nested
         self.pending: dict[Node, Any] = {}
         self.arrived: dict[Node, Any] = {}
         self.useful: set[Node] | None = None
@@ -71,79 +89,113 @@ class Walk:
 
     def run(self, backend: Backend) -> dict[Node, Any]:
         """Walk; return the cotangents that arrived at the targets."""
-        order = topological_order(self.pending)
         if self.targets is not None:
-            self.useful = set(self.targets)
-            for node in order:
-                if not self.useful.isdisjoint(node.parents):
-                    self.useful.add(node)
-            order = [node for node in order if node in self.useful]
+            self.useful = useful = set(self.targets)
+            oldest = min(map(_age, useful), default=-1)  # no path to a target leads through an older node
+            for node in topological_order(self.pending, oldest):
+                if not useful.isdisjoint(node.parents):
+                    useful.add(node)
+            self.pending = {node: g for node, g in self.pending.items() if node in useful}
         with backend.quiet() as self.watch:
             if self.create_graph:
                 with recording(True):
-                    self._walk(order)
+                    self._walk()
             else:
-                self._walk(order)  # on raw arrays, which nothing records; hooks see to themselves
+                self._walk()  # on raw arrays, which nothing records; hooks see to themselves
         return self.arrived
 
-    def _walk(self, order: list[Node]) -> None:
+    def _walk(self, born: int = -1) -> None:
+        """Pull back node by node, the youngest first; those not younger than `born` stay pending.
+
+        Every child of a node is younger, so the youngest node that waits has its whole cotangent. In a
+        chain that is the one just reached: it goes on in `node` and `g`, and never waits in the heap.
+        """
         pending, watch = self.pending, self.watch
         retain = self.retain or self.targets is not None  # then `_step` frees those whose rule ran, alone
         plain = not (self.create_graph or self.checking or self.targets is not None)
+        waiting: list[tuple[int, Any]] = [(-node.age, node) for node in pending]
+        waiting.append((-born, None))  # where to stop
+        heapify(waiting)
+        usual = next(map(type, pending.values()), None)
+        node: Any = None
+        g: Any = None
         parents: Sequence[Node]
-        g: Any
-        saved: Any
         cotangents: Any
-        while order:
-            node = order.pop()
-            g = pending.pop(node, None)
-            if g is None:
-                node.saved = node.saved if retain else FREED
-                continue
-            if isinstance(g, Partial):
+        while True:
+            if node is None:
+                node = heappop(waiting)[1]
+                if node is None:
+                    return
+                g = pending.pop(node)
+                youngest = -waiting[0][0]
+            if g.__class__ is not usual and isinstance(g, Partial):
                 g = g.settle()
             parents = node.parents
-            if plain and parents and node.extras is None:
-                saved = node.saved
+            if g is None:  # no rule gave a cotangent
+                cotangents = (None,) * len(parents)
+            elif plain and parents and node.extras is None:
+                plan, saved = node.plan, node.saved
                 if saved is FREED:
                     node.require_saved()
-                plan = node.plan
-                if (
-                    plan.direct is not None and node.restore is None
-                ):  # most often: one parent, nothing to undo
-                    cotangent = plan.direct(g, *saved)
-                    if watch.tripped:
-                        (cotangent,) = self._check(plan, (cotangent,), g, saved)
-                    g = saved = None  # let go before the next rule allocates
-                    if not retain:
-                        node.saved = FREED
-                    if cotangent is not None:
-                        (parent,) = parents
-                        pending[parent] = pending[parent] + cotangent if parent in pending else cotangent
-                        cotangent = None
-                    continue
-                cotangents = plan.pull(g, saved, node.params)
+                if plan.direct is None:
+                    cotangents = plan.pull(g, saved, node.params)
+                else:
+                    cotangent = plan.direct(g, saved[0]) if saved else plan.direct(g)
+                    parent = parents[0]
+                    if parent.age > youngest and not watch.tripped and node.restore is None:
+                        if not retain:
+                            node.saved = FREED
+                        node, g = parent, cotangent
+                        saved = cotangent = None
+                        continue
+                    cotangents = (cotangent,)
                 if watch.tripped:
                     cotangents = self._check(plan, cotangents, g, saved)
                 if node.restore is not None:
                     cotangents = restore(cotangents, node.restore)
+                saved = None  # let go before the next rule allocates
             else:
                 parents, cotangents = self._step(node, g)
-            g = saved = None
             if not retain:
                 node.saved = FREED
-            for parent, cotangent in zip(parents, cotangents):
-                if cotangent is not None:
-                    pending[parent] = pending[parent] + cotangent if parent in pending else cotangent
+            node = g = None
+            i = 0
+            for cotangent in cotangents:
+                parent = parents[i]
+                i += 1  # noqa: SIM113 - enumerate costs more than the rest
+                if node is None and parent.age > youngest:
+                    node, g = parent, cotangent
+                elif parent is node:
+                    g = _sum(g, cotangent)
+                elif parent in pending:
+                    held = pending[parent]
+                    if held is None or cotangent is None:
+                        held = _sum(held, cotangent)
+                    else:
+                        held = held + cotangent
+                    pending[parent] = held
+                    held = None
+                else:
+                    pending[parent] = cotangent
+                    heappush(waiting, (-parent.age, parent))
+                    youngest = -waiting[0][0]
             cotangents = cotangent = None
+            if node is not None and node.age < youngest:
+                pending[node] = g
+                node = heapreplace(waiting, (-node.age, node))[1]
+                g = pending.pop(node)
+                youngest = -waiting[0][0]
 
     def _step(self, node: Node, g: Any) -> tuple[Sequence[Node], Sequence[Any]]:
         """Return whom cotangents go to and which, for a node that needs more than its rule run."""
         extras, parents, plan, undo = node.extras, node.parents, getattr(node, "plan", None), node.restore
         if extras is not None and extras.on_gradient:
-            g = run_gradient_hooks(extras, g, self.create_graph)
+            with self._users_mode():
+                g = run_gradient_hooks(extras, g, self.create_graph)
+        if extras is not None and extras.retained is not None:
+            self.arrived[node] = g
         if self.useful is None:
-            if not parents or (extras is not None and extras.retained is not None):
+            if not parents:
                 self.arrived[node] = g
         else:
             if node in self.targets:  # type: ignore[operator]
@@ -159,22 +211,32 @@ class Walk:
             if extras.checksums is not None:
                 anomaly.check_unchanged(node)
             if extras.before:
-                (g,) = run_node_hooks(extras.before, self.create_graph, (g,))
+                with self._users_mode():
+                    (g,) = run_node_hooks(extras.before, self.create_graph, (g,))
                 if g is None:
                     return (), ()
         self.watch.tripped = False
-        cotangents = plan.pull(g, saved, node.params)
+        if plan.primitive.family in USERS:
+            with self._users_mode():
+                cotangents = plan.pull(g, saved, node.params)
+        else:
+            cotangents = plan.pull(g, saved, node.params)
         if self.watch.tripped:
             cotangents = self._check(plan, cotangents, g, saved)
         if undo is not None:
             cotangents = restore(cotangents, undo)
         if extras is not None and extras.after:
-            cotangents = run_node_hooks(extras.after, self.create_graph, tuple(cotangents), (g,))
+            with self._users_mode():
+                cotangents = run_node_hooks(extras.after, self.create_graph, tuple(cotangents), (g,))
         if self.checking:
             anomaly.check_finite(node, cotangents)
         if self.targets is not None and not self.retain:
             node.saved = FREED
         return parents, cotangents
+
+    def _users_mode(self) -> contextlib.AbstractContextManager[Any]:
+        """Return the mode in which code of the user's runs."""
+        return _AS_IT_IS if self.nested else recording(self.create_graph)
 
     def _check(self, plan: Plan, cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> Sequence[Any]:
         """Repair the cotangents of an elementwise rule that made a NaN."""
@@ -193,10 +255,15 @@ def _narrowed(node: Node, parents: Sequence[Node]) -> tuple[Plan, Any]:
 
 def restore(cotangents: Sequence[Any], inputs: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
     """Undo broadcasting and promotion: the one place where cotangents are summed back."""
-    return [
-        c if c is None or (c.shape == shape and c.dtype == dtype) else op.sum_to(c, shape=shape, dtype=dtype)
-        for c, (shape, dtype) in zip(cotangents, inputs, strict=True)
-    ]
+    restored = list(cotangents)
+    sum_to = op.sum_to
+    i = 0
+    for shape, dtype in inputs:
+        c = restored[i]
+        if c is not None and (c.shape != shape or c.dtype != dtype):
+            restored[i] = sum_to.kernels.get(c.__class__, sum_to)(c, shape=shape, dtype=dtype)
+        i += 1  # noqa: SIM113 - zip and enumerate cost more than the rest
+    return restored
 
 
 def repair(cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> list[Any]:
@@ -252,12 +319,11 @@ def run_gradient_hooks(extras: Extras, g: Any, create_graph: bool) -> Any:
     complex_ = g.dtype.kind == "c"
     for hook in tuple(extras.on_gradient.values()):
         shown = op.conj(g) if complex_ else g
-        with recording(create_graph):
-            result = hook(shown if isinstance(shown, Tensor) else wrap(settle(shown)))
+        result = hook(shown if isinstance(shown, Tensor) else wrap(settle(shown)))
         if result is None:
             continue
         _require_alike(result, g, "a gradient hook")
-        g = result if create_graph else result.data
+        g = _passed_on(result, create_graph)
         g = op.conj(g) if complex_ else g
     return g
 
@@ -265,8 +331,7 @@ def run_gradient_hooks(extras: Extras, g: Any, create_graph: bool) -> Any:
 def run_node_hooks(hooks: dict[int, Any], create_graph: bool, values: Any, *context: Any) -> Any:
     """Pass cotangents through the hooks of a node; a tuple that a hook returns replaces them."""
     for hook in tuple(hooks.values()):
-        with recording(create_graph):
-            result = hook(*(tuple(_shown(v) for v in items) for items in (values, *context)))
+        result = hook(*(tuple(_shown(v) for v in items) for items in (values, *context)))
         if result is None:
             continue
         if not isinstance(result, tuple) or len(result) != len(values):
@@ -298,7 +363,13 @@ def _taken(new: Any, old: Any, create_graph: bool) -> Any:
     if new is None:
         return None
     _require_alike(new, old, "a node hook")
-    return new if create_graph else new.data
+    return _passed_on(new, create_graph)
+
+
+def _passed_on(x: Tensor, create_graph: bool) -> Any:
+    """Return what a hook gave as the walk passes it on: raw, unless others can differentiate it."""
+    tracked = isinstance(x.data, Traced) or (x.grad_node is not None and current_mode().grad)
+    return x if create_graph or tracked else x.data
 
 
 def _require_alike(new: Any, old: Any, source: str) -> None:

@@ -87,13 +87,27 @@ def _require_packages() -> None:
         )
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ArgumentError(
+            f"no folder can be made: {error.strerror}",
+            operation="everyo demo",
+            expected="a folder, or a path where one can be made",
+            found=repr(str(folder)),
+            remedy="choose another place with --out",
+            line="",
+        ) from None
+
+
 class _Run:
     """What the steps of a run share."""
 
     def __init__(self, config: Config, folder: Path, screen: Screen) -> None:
         self.started = time.perf_counter()
         self.config, self.folder, self.screen = config, folder, screen
-        folder.mkdir(parents=True, exist_ok=True)
+        _make(folder)
         with screen.busy("Loading the digits"):
             self.examples, self.held_out = load()
         self.generator = eo.random.Generator(config.seed)

@@ -49,6 +49,7 @@ def save_safetensors(
             operation="save_safetensors",
             expected=f"a dict from str to tensor, none called {_RESERVED!r}",
             found=str(list(tensors)) if isinstance(tensors, Mapping) else type(tensors).__name__,
+            remedy="pass model.state_dict(), or a dict of your own",
         )
     arrays = {}
     for name, value in tensors.items():
@@ -64,6 +65,7 @@ def save_safetensors(
             operation="save_safetensors",
             expected="text as metadata, real dtypes or complex64",
             found=str(error),
+            remedy="convert the tensors with astype, and metadata with str",
         ) from error
     with replacing(path) as temporary:
         temporary.write_bytes(content)

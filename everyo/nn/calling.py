@@ -7,7 +7,9 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
+from everyo.nn.layout import PLACES
 from everyo.nn.module import Module
+from everyo.nn.parameter import Parameter
 
 
 def functional_call(
@@ -57,13 +59,22 @@ def functional_call(
             operation="functional_call",
             expected=", ".join(places),
             found=", ".join(parameters),
+            remedy="use the names of module.named_parameters() and named_buffers()",
         )
     held = {name: owner.__dict__[key] for name, (owner, key) in places.items()}
+    marks = {owner: owner.__dict__.get(PLACES) for owner, _ in places.values()}
     new = {id(held[name]): value for name, value in parameters.items()}
     try:
         for name, (owner, key) in places.items():
-            owner.__dict__[key] = new.get(id(held[name]), held[name])
+            if id(held[name]) in new:
+                owner.__dict__[key] = value = new[id(held[name])]
+                if isinstance(held[name], Parameter):  # so that `parameters()` still finds it
+                    owner.__dict__[PLACES] = {**owner.__dict__.get(PLACES, {}), key: value}
         return module(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
     finally:
         for name, (owner, key) in places.items():
             owner.__dict__[key] = held[name]
+        for owner, mark in marks.items():
+            owner.__dict__.pop(PLACES, None)
+            if mark is not None:
+                owner.__dict__[PLACES] = mark

@@ -35,6 +35,7 @@ class _Row(Module):
                 operation=type(self).__name__,
                 expected=f"-{len(row)} <= index < {len(row)}",
                 found=str(index),
+                remedy="append it first, or use a smaller index",
             )
         return row[index][1]
 

@@ -44,6 +44,7 @@ class _Convolution(Module):
                 operation=type(self).__name__,
                 expected="in_channels and out_channels that are multiples of groups",
                 found=f"in_channels={in_channels}, out_channels={out_channels}, groups={groups}",
+                remedy="choose a divisor of both as groups",
             )
         kernel = per_axis(kernel_size, self.rank, 1, "kernel_size", type(self).__name__)
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel

@@ -146,6 +146,7 @@ def _class_axis(input: Tensor, operation: str) -> int:
             inputs=describe(input),
             expected="input of shape (N, C, ...) or (C,) with C > 0",
             found=describe(input),
+            remedy="give the logits an axis of classes: axis 1, or axis 0 without a batch",
         )
     return axis
 
@@ -162,6 +163,7 @@ def _class_weight(weight: Any, logs: Tensor, axis: int, operation: str) -> Tenso
             inputs=describe(logs, weight),
             expected=f"weight of shape ({logs.shape[axis]},)",
             found=str(weight.shape),
+            remedy="weight the classes, not the examples; for these use reduction='none'",
         )
     return weight.astype(logs.dtype)
 
@@ -238,6 +240,7 @@ def _check_classes(logs: Tensor, target: Tensor, axis: int, ignore_index: int, o
             inputs=describe(logs, target),
             expected=f"integer classes of shape {shape}, or probabilities of shape {logs.shape}",
             found=describe(target),
+            remedy="convert them: target.astype(eo.int64)",
         )
     if target.shape != shape:
         raise ShapeError(
@@ -246,6 +249,7 @@ def _check_classes(logs: Tensor, target: Tensor, axis: int, ignore_index: int, o
             inputs=describe(logs, target),
             expected=f"shape {shape}, one class for each position of the input",
             found=f"shape {target.shape}",
+            remedy="reshape the target, or move the class axis of the input to axis 1",
         )
     xp, values, classes = target.backend.xp, innermost(target), logs.shape[axis]
     outside = (values < 0) | (values >= classes)
@@ -262,5 +266,6 @@ def _check_classes(logs: Tensor, target: Tensor, axis: int, ignore_index: int, o
             inputs=describe(logs, target),
             expected=f"0 <= target < {classes}, or ignore_index={ignore_index}",
             found=str(int(values[position])),
+            remedy="number the classes from 0, and mark what does not count with ignore_index",
         )
     return False

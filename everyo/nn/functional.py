@@ -84,6 +84,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
             inputs=describe(input, weight),
             expected="input (..., in_features) and weight (out_features, in_features)",
             found=f"{input.shape} and {weight.shape}",
+            remedy="give the last axis of the input the size of the last axis of the weight",
         )
     y = input @ ops.permute_dims(weight, (1, 0))
     if bias is None:
@@ -96,6 +97,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
             inputs=describe(input, weight, bias),
             expected=f"a bias of shape {weight.shape[:1]}",
             found=f"shape {bias.shape}",
+            remedy="make one number for each output feature",
         )
     return y + bias
 
@@ -126,6 +128,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
             inputs=describe(input),
             expected="start_dim <= end_dim",
             found=f"start_dim={start_dim}, end_dim={end_dim}",
+            remedy="swap the two",
         )
     return ops.reshape(input, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
 

@@ -127,6 +127,7 @@ def _fan(tensor: Tensor, mode: str) -> int:
             inputs=describe(tensor),
             expected="shape (out, in, ...)",
             found=str(tensor.shape),
+            remedy="use nn.init.uniform_ or nn.init.zeros_ for vectors such as biases",
         )
     fan = tensor.shape[mode == "fan_in"] * math.prod(tensor.shape[2:])
     return max(fan, 1)  # an empty weight takes any bound

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import reprlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from everyo.core.dispatch import wrap
 from everyo.core.tape import RemovableHandle
 from everyo.core.tensor import Tensor
+from everyo.core.traced import staging
 from everyo.errors import ArgumentError, DTypeError, UnsupportedOperationError
+from everyo.nn.layout import PLACES, Layout
 from everyo.nn.parameter import Parameter
 from everyo.nn.state import IncompatibleKeys, destination, load_state, move
 
@@ -42,6 +45,33 @@ class Module:
     [6.]
     >>> [name for name, _ in line.named_parameters()]
     ['slope']
+
+    A module is a pytree whose leaves are its parameters, so transformations take it as an argument:
+
+    >>> loss = lambda model, x: (model(x) ** 2).sum()
+    >>> with eo.no_grad():
+    ...     gradient = eo.grad(loss)(line, eo.tensor([3.0]))
+    ...     line = eo.tree_map(lambda p, g: p - 0.01 * g, line, gradient)
+    >>> print(gradient.slope, line.slope)
+    [36.] [1.64]
+
+    Notes
+    -----
+    As a pytree, a module behaves so:
+
+    * The leaves are all parameters, frozen ones too, each once and in the order of `named_parameters`. A
+      parameter that is shared is one leaf: its gradient is the sum over its uses, and it stays shared.
+    * What comes back (a gradient, a tangent, `tree_map`'s result) is a new module with the given tensors as
+      its parameters, of the class and with the settings and buffers of the first; a `hessian` is a module
+      of modules. Two modules fit each other if classes and names of modules and parameters are the same.
+    * Inside the function the module is such a copy. The module that was passed never changes, also not if
+      the function raises. Buffers that a call updates, and `training`, belong to the copy: return them
+      as auxiliary data (``has_aux``) to keep them. Attributes that are lists are not copied.
+    * A gradient with respect to parameters that require grad is recorded, as for any tensor, so that
+      ``backward()`` can go through a step of gradient descent. Where that is not wanted, `no_grad` around
+      it saves the time and the memory.
+    * An ensemble is a module of stacked parameters,
+      ``eo.tree_map(lambda *ps: eo.stack(ps), *models)``, for ``eo.vmap(loss, in_axes=(0, None))``.
     """
 
     training: bool = True
@@ -58,6 +88,9 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run `forward`, with the hooks around it."""
+        tracer = staging.get()
+        if tracer is not None:  # a program for training is another one than for use
+            tracer.guard(self, "training", functools.partial(getattr, self, "training"))
         hooks = self.__dict__.get("_hooks")
         if not hooks:
             return self.forward(*args, **kwargs)
@@ -97,16 +130,16 @@ class Module:
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, (Parameter, Module)):
             self._check_name(name)
-        held = self.__dict__.get(name)
+        held, places = self.__dict__.get(name), self.__dict__.get(PLACES, {})
         kind = (
-            Parameter if isinstance(held, Parameter)
+            Tensor if name in places or name in self._buffer_names()
+            else Parameter if isinstance(held, Parameter)
             else Module if isinstance(held, Module)
-            else Tensor if name in self._buffer_names()
             else None
         )  # fmt: skip
         if kind is not None and value is not None and not isinstance(value, kind):
             raise DTypeError(
-                f"{name!r} would no longer be a {'buffer' if kind is Tensor else kind.__name__.lower()}",
+                f"{name!r} would no longer be a {_role(kind, name in places)}",
                 operation=f"{type(self).__name__}.{name} = ...",
                 expected=f"a {kind.__name__} or None",
                 found=type(value).__name__,
@@ -115,10 +148,13 @@ class Module:
                 else "delete the attribute first",
             )
         object.__setattr__(self, name, value)
+        if places.pop(name, None) is not None and value is not None:
+            places[name] = value
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
         self._buffer_names().pop(name, None)
+        self.__dict__.get(PLACES, {}).pop(name, None)
 
     def _buffer_names(self) -> dict[str, bool]:
         """Return the names declared as buffers, with whether each belongs to the state dict."""
@@ -131,6 +167,7 @@ class Module:
                 operation=type(self).__name__,
                 expected="a plain name: dots join the names of nested modules",
                 found=repr(name),
+                remedy="choose another name, such as one with underscores",
             )
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -148,7 +185,11 @@ class Module:
         self._check_name(name)
         if name not in self._buffer_names() and hasattr(self, name):
             raise ArgumentError(
-                "the attribute exists", operation="register_buffer", expected="a new name", found=repr(name)
+                "the attribute exists",
+                operation="register_buffer",
+                expected="a new name",
+                found=repr(name),
+                remedy="delete the attribute first, or choose another name",
             )
         self.__dict__.setdefault("_buffers", {})[name] = persistent
         setattr(self, name, tensor)
@@ -175,6 +216,7 @@ class Module:
                 operation="add_module",
                 expected="a Module or None",
                 found=type(module).__name__,
+                remedy="wrap a plain function in a Module whose forward calls it",
             )
         setattr(self, name, module)
 
@@ -222,7 +264,10 @@ class Module:
                 yield (f"{path}.{name}" if path else name), value
 
     def _own_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        return ((k, v) for k, v in tuple(self.__dict__.items()) if isinstance(v, Parameter))
+        places = self.__dict__.get(PLACES, ())
+        for name, value in tuple(self.__dict__.items()):
+            if isinstance(value, Parameter) or (name in places and isinstance(value, Tensor)):
+                yield name, value
 
     def _own_buffers(self) -> Iterator[tuple[str, Tensor]]:
         return ((k, v) for k in self._buffer_names() if (v := self.__dict__.get(k)) is not None)
@@ -320,6 +365,19 @@ class Module:
         move([*self.parameters(), *self.buffers()], device, dtype)
         return self
 
+    # ---- as a pytree
+
+    def tree_flatten(self) -> tuple[list[Any], Layout, list[str]]:
+        """Return the parameters, what stands around them, and their names: what makes it a pytree."""
+        layout = Layout(self)
+        leaves, layout.leaves = layout.leaves, []
+        return leaves, layout, layout.names
+
+    @classmethod
+    def tree_unflatten(cls, layout: Layout, leaves: Sequence[Any]) -> Any:
+        """Return a module like the one that `layout` was taken of, around other leaves."""
+        return layout.build(leaves)
+
     # ---- training
 
     def train(self, mode: bool = True) -> Self:
@@ -367,6 +425,11 @@ class Module:
         if not rows:
             return f"{name}({extra})"
         return "\n  ".join([f"{name}({extra}", *rows]) + "\n)"
+
+
+def _role(kind: type, leaf: bool) -> str:
+    """Return what an attribute that holds a `kind` is called; `leaf` in a module rebuilt around leaves."""
+    return "parameter" if leaf else "buffer" if kind is Tensor else kind.__name__.lower()
 
 
 def _unique(named: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

@@ -33,6 +33,7 @@ def load_state(
             operation=f"{owner}.load_state_dict",
             expected="a dict",
             found=type(values).__name__,
+            remedy="pass what state_dict() or load_safetensors(...) returned",
         )
     missing = [name for name in targets if name not in values]
     unexpected = [name for name in values if name not in targets]
@@ -94,6 +95,7 @@ def destination(where: tuple[Any, ...], device: str | None, dtype: Any) -> tuple
             operation="to",
             expected="a float or complex dtype",
             found=str(dtype),
+            remedy="convert what the model returns instead",
         )
     return device, dtype
 
@@ -106,6 +108,7 @@ def move(tensors: Sequence[Tensor], device: str | None, dtype: Any) -> None:
             operation="to",
             expected="a complex dtype",
             found=str(dtype),
+            remedy="use eo.complex64 or eo.complex128",
         )
     for tensor in tensors:
         wanted = dtype if tensor.dtype.kind in DIFFERENTIABLE else None

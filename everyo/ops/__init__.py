@@ -4,6 +4,8 @@ Importing this package defines all operations; the public ones are collected her
 ``__all__``, and `methods` attaches operators and array methods to `Tensor`.
 """
 
+from types import ModuleType as _ModuleType
+
 from everyo.ops.arithmetic import *  # isort: skip
 from everyo.ops.piecewise import *  # isort: skip
 from everyo.ops.comparison import *  # isort: skip
@@ -31,3 +33,5 @@ from everyo.ops.normalizers import *  # isort: skip
 from everyo.ops.scans import *  # isort: skip
 from everyo.ops.sorting import *  # isort: skip
 from everyo.ops import methods  # isort: skip
+
+__all__ = [n for n, v in globals().items() if not (n.startswith("_") or isinstance(v, _ModuleType))]

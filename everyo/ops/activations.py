@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from everyo.core.device import scalar_like
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
@@ -47,6 +48,7 @@ def _stop_gradient(xp: Any, x: Any) -> Any:
     lambda g, x2: op.where_positive(g, x2),
     lambda g: op.zeros_like(g),
     domain=((-2.0, 2.0), (0.5, 2.0)),
+    jumps=(1,),
     samples=lambda: [
         *(sample(*pair) for pair in (((), ()), ((2, 3), (3,)), ((2, 1), (1, 3)), ((0, 2), (2,)))),
         sample(Values([1.0, -2.0]), Values([0, 2])),
@@ -75,7 +77,7 @@ def relu(xp: Any, x: Any) -> Any:
     return xp.maximum(_ordered(x), 0)
 
 
-@elementwise(lambda g, out: g * (out * (1 - out)))
+@elementwise(lambda g, out: g * (out * (scalar_like(1, g) - out)))
 def sigmoid(xp: Any, x: Any) -> Any:
     """Logistic function ``1 / (1 + exp(-x))``, elementwise, without overflow.
 

@@ -76,7 +76,9 @@ def divide(xp: Any, x1: Any, x2: Any) -> Any:
     return xp.divide(x1, x2)
 
 
-@elementwise(lambda g: op.zeros_like(g), lambda g: op.zeros_like(g), domain=((-5.0, 5.0), (0.5, 2.0)))
+@elementwise(
+    lambda g: op.zeros_like(g), lambda g: op.zeros_like(g), domain=((-5.0, 5.0), (0.5, 2.0)), jumps=(0, 1)
+)
 def floor_divide(xp: Any, x1: Any, x2: Any) -> Any:
     """Largest whole number below the quotient, elementwise. Its derivatives are 0.
 
@@ -89,7 +91,12 @@ def floor_divide(xp: Any, x1: Any, x2: Any) -> Any:
     return xp.floor_divide(x1, x2)
 
 
-@elementwise(lambda g: g, lambda g, x1, x2: -g * op.floor_divide(x1, x2), domain=((-5.0, 5.0), (0.5, 2.0)))
+@elementwise(
+    lambda g: g,
+    lambda g, x1, x2: -g * op.floor_divide(x1, x2),
+    domain=((-5.0, 5.0), (0.5, 2.0)),
+    jumps=(0,),
+)
 def remainder(xp: Any, x1: Any, x2: Any) -> Any:
     """Remainder ``x1 - floor(x1 / x2) * x2``, elementwise; it has the sign of `x2`. Real numbers only.
 
@@ -278,7 +285,7 @@ def cbrt(xp: Any, x: Any) -> Any:
     Examples
     --------
     >>> import everyo as eo
-    >>> print(eo.cbrt(eo.tensor([8.0, -27.0])))
+    >>> print(eo.cbrt(eo.tensor([8.0, -27.0], dtype="float64")))
     [ 2. -3.]
     """
     return xp.cbrt(x)

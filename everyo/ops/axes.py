@@ -26,6 +26,7 @@ def normalize_axis(axis: int, ndim: int, operation: str) -> int:
             operation=operation,
             expected=f"-{ndim} <= axis < {ndim}" if ndim else "no axis: the tensor is 0-d",
             found=str(position),
+            remedy="count axes from 0, or from -1 for the last" if ndim else "leave the axis out",
         )
     return position % ndim
 
@@ -36,8 +37,30 @@ def as_integer(value: Any, name: str, operation: str) -> int:
         return operator.index(value)
     except TypeError:
         raise DTypeError(
-            f"{name} must be an integer", operation=operation, expected="an int", found=repr(value)
+            f"{name} must be an integer",
+            operation=operation,
+            expected="an int",
+            found=repr(value),
+            remedy="convert it: int(...)",
         ) from None
+
+
+def as_flag(value: Any, name: str, operation: str) -> bool:
+    """Return a parameter that is yes or no; DTypeError for what is neither, such as an array of several."""
+    if value is True or value is False:
+        return value
+    try:
+        if not isinstance(value, str):
+            return bool(value)
+    except (TypeError, ValueError):
+        pass
+    raise DTypeError(
+        f"{name} is neither true nor false",
+        operation=operation,
+        expected="True or False",
+        found=repr(value),
+        remedy="reduce an array with .all() or .any()",
+    )
 
 
 def as_integers(value: Any, name: str, operation: str) -> tuple[int, ...]:
@@ -55,6 +78,10 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int, operation: str) 
     axes = tuple(sorted(normalize_axis(a, ndim, operation) for a in axis))
     if len(set(axes)) < len(axes):
         raise ShapeError(
-            "an axis is named twice", operation=operation, expected="different axes", found=str(tuple(axis))
+            "an axis is named twice",
+            operation=operation,
+            expected="different axes",
+            found=str(tuple(axis)),
+            remedy="name each axis once; a negative one counts from the end",
         )
     return axes

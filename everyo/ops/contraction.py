@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -203,13 +204,21 @@ def tensordot(x1: Any, x2: Any, axes: int | tuple[Any, Any] = 2) -> Tensor:
     return _tensordot(first, second, axes, "tensordot")
 
 
+def _count(axes: Any) -> int:
+    """Return a number of axes, or -1 for what is none."""
+    try:
+        return operator.index(axes)
+    except TypeError:
+        return -1
+
+
 def _tensordot(x1: Tensor, x2: Tensor, axes: Any, operation: str) -> Tensor:
     pair: list[tuple[Any, ...]] = []
     limit = min(len(x1.shape), len(x2.shape))
     if isinstance(axes, Sequence):
         pair = [tuple(a) if isinstance(a, Sequence) else (a,) for a in axes]
-    elif hasattr(axes, "__index__") and 0 <= axes <= limit:
-        pair = [tuple(range(-axes, 0)), tuple(range(axes))]
+    elif 0 <= (count := _count(axes)) <= limit:
+        pair = [tuple(range(-count, 0)), tuple(range(count))]
     if len(pair) != 2:
         raise ShapeError(
             "axes must be a number of axes or a pair",
@@ -217,6 +226,7 @@ def _tensordot(x1: Tensor, x2: Tensor, axes: Any, operation: str) -> Tensor:
             inputs=describe(x1, x2),
             expected=f"0 to {limit}, or the axes of each of the two factors",
             found=f"axes={axes!r}",
+            remedy="write axes=1 for a matrix product, or axes=((1,), (0,))",
         )
     for x, named in zip((x1, x2), pair, strict=True):
         normalize_axes(named, len(x.shape), operation)  # refuses an axis named twice
@@ -366,6 +376,7 @@ def vecdot(x1: Any, x2: Any, axis: int = -1) -> Tensor:
             inputs=describe(x1, x2),
             expected=f"equal sizes along axis {axis}",
             found=f"{sizes[0]} and {sizes[1]}",
+            remedy="slice or pad one of them, or choose another axis",
         )
     first, second = (moved_last(x, place) for x, place in zip((x1, x2), places, strict=True))
     if first.dtype.kind == "c":

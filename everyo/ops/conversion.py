@@ -12,6 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, describe
+from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, primitive, public
 
@@ -114,7 +115,9 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = Non
             remedy="write eo.real(x) first",
         )
     moved = x if device is None else to(x, device)
-    return apply(_astype, (moved,), {"dtype": dtype}) if copy or moved.dtype != dtype else moved
+    if moved.dtype == dtype and not as_flag(copy, "copy", "astype"):
+        return moved
+    return apply(_astype, (moved,), {"dtype": dtype})
 
 
 def to(x: Any, /, *targets: Any, device: str | None = None, dtype: Any = None) -> Tensor:

@@ -203,6 +203,7 @@ def _convolve(
                 inputs=describe(x, weight, bias),
                 expected=f"a bias of shape {(shape[0],)}, one for each output channel",
                 found=f"shape {tuple(bias.shape)}",
+                remedy="make one number for each output channel",
             )
     kernel = tuple(shape[2:])
     steps = per_axis(stride, rank, 1, "stride", operation)

@@ -19,7 +19,9 @@ from everyo.core.modes import is_grad_enabled
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
+from everyo.core.traced import staging
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
+from everyo.ops.axes import as_flag
 from everyo.ops.families import primitive
 
 __all__ = [
@@ -75,7 +77,9 @@ def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_
             found="a tensor that requires grad",
             remedy="use eo.asarray(...) or eo.stack([...]), which stay differentiable, or x.detach()",
         )
-    return made(_array(data, dtype, device, True, "tensor"), requires_grad)
+    if staging.get() is not None and next(_tensors(data), None) is not None:  # read anew at each call
+        return op.copy(asarray(data, dtype=dtype, device=device)).detach()
+    return made(_array(data, dtype, device, True, "tensor"), requires_grad, "tensor")
 
 
 def _tensors(data: Any) -> Iterator[Tensor]:
@@ -90,7 +94,10 @@ def _tensors(data: Any) -> Iterator[Tensor]:
 def _tracked(data: Any) -> Tensor | None:
     """Return a tensor in nested lists whose derivative a copy of its elements would lose."""
     recording = is_grad_enabled()
-    return next((t for t in _tensors(data) if t.level or (t.grad_node is not None and recording)), None)
+    for t in _tensors(data):
+        if (t.level and not t.data.interpreter.writes_outside) or (t.grad_node is not None and recording):
+            return t
+    return None
 
 
 def _stacked(data: Any) -> Any:
@@ -125,6 +132,7 @@ def _array(data: Any, dtype: Any, device: str | None, copy: bool | None, operati
             operation=operation,
             expected="booleans, integers, floats or complex numbers",
             found=str(error),
+            remedy="convert them first, for example with numpy.asarray(values, dtype=float)",
         ) from error
 
 
@@ -157,7 +165,7 @@ def asarray(
     """
     data = _stacked(data)
     if not isinstance(data, Tensor):
-        return wrap(_array(data, dtype, device, copy, "asarray"))
+        return fresh(_array(data, dtype, device, copy, "asarray"))
     result = data if dtype is None and device is None else data.to(device=device, dtype=dtype)
     if result is not data and copy is False:
         raise ArgumentError(
@@ -190,7 +198,7 @@ def weak(value: Any, met: Sequence[Tensor], operation: str) -> Tensor:
     """Return an operand as a tensor; Python data take the dtype and device of the tensors that they meet."""
     if not _is_python_data(value):
         return as_tensor(value, met[0])
-    return wrap(array_from(value, met[0].backend, met[0].device, operation, met=met))
+    return fresh(array_from(value, met[0].backend, met[0].device, operation, met=met))
 
 
 def _is_python_data(value: Any) -> bool:
@@ -216,10 +224,17 @@ def from_numpy(array: Any) -> Tensor:
     return asarray(array)
 
 
-def made(array: Any, requires_grad: bool) -> Tensor:
+def made(array: Any, requires_grad: bool, operation: str) -> Tensor:
     """Return an array as a new leaf."""
-    leaf = wrap(array)
-    return leaf.requires_grad_() if requires_grad else leaf
+    if as_flag(requires_grad, "requires_grad", operation):
+        return wrap(array).requires_grad_()
+    return fresh(array)
+
+
+def fresh(array: Any) -> Tensor:
+    """Return an array as a tensor; where a function is compiled, as a constant of its program."""
+    tracer = staging.get()
+    return wrap(array) if tracer is None else tracer.symbol(tracer.constant(array))
 
 
 def as_list(shape: Any) -> Sequence[Any]:
@@ -240,10 +255,15 @@ def normalize_shape(shape: Any, operation: str) -> tuple[int, ...]:
             operation=operation,
             expected="an int or a tuple of ints",
             found=repr(shape),
+            remedy="convert the sizes: int(n)",
         ) from None
     if min(sizes, default=0) < 0:
         raise ShapeError(
-            "a size cannot be negative", operation=operation, expected="sizes of at least 0", found=str(sizes)
+            "a size cannot be negative",
+            operation=operation,
+            expected="sizes of at least 0",
+            found=str(sizes),
+            remedy="compute the size with max(n, 0); -1 stands for an unknown size in reshape only",
         )
     return sizes
 
@@ -261,7 +281,7 @@ def _filled(
     backend, place = backend_for(device)
     wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
     array = getattr(backend.xp, name)(normalize_shape(shape, name), *arguments, dtype=wanted, **options)
-    return made(backend.asarray(array, None, place), requires_grad)
+    return made(backend.asarray(array, None, place), requires_grad, name)
 
 
 def empty(
@@ -345,12 +365,12 @@ def _any_shape() -> list[Any]:
     return [sample((2, 3)), sample(())]
 
 
-@primitive(None, None, missing="its result is constant", samples=_any_shape, batch=unchanged)
+@primitive(None, None, missing="its result is constant", samples=_any_shape, batch=unchanged, constant=True)
 def _zeros_like(xp: Any, x: Any) -> Any:
     return xp.zeros_like(x)
 
 
-@primitive(None, None, missing="its result is constant", samples=_any_shape, batch=unchanged)
+@primitive(None, None, missing="its result is constant", samples=_any_shape, batch=unchanged, constant=True)
 def _ones_like(xp: Any, x: Any) -> Any:
     return xp.ones_like(x)
 
@@ -446,7 +466,11 @@ def number(value: Any, operation: str, name: str = "this parameter") -> Any:
         value = value.item()
     if not isinstance(value, numbers.Number):
         raise DTypeError(
-            f"{name} must be a number", operation=operation, expected="a Python number", found=repr(value)
+            f"{name} must be a number",
+            operation=operation,
+            expected="a Python number",
+            found=repr(value),
+            remedy="convert it: float(x) or x.item()",
         )
     return value
 
@@ -456,6 +480,10 @@ def real_number(value: Any, operation: str, name: str) -> float:
     plain = number(value, operation, name)
     if isinstance(plain, complex):
         raise DTypeError(
-            f"{name} must be real", operation=operation, expected="a real number", found=repr(value)
+            f"{name} must be real",
+            operation=operation,
+            expected="a real number",
+            found=repr(value),
+            remedy="use its real part, or a complex dtype",
         )
     return float(plain)

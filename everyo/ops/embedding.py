@@ -55,6 +55,7 @@ def embedding(weight: Any, indices: Any) -> Tensor:
             inputs=describe(weight, indices),
             expected="weight of shape (rows, features)",
             found=f"shape {tuple(weight.shape)}",
+            remedy="reshape it to one row for each index",
         )
     if indices.dtype.kind not in "iu":
         raise DTypeError(
@@ -82,4 +83,5 @@ def _require_inside(indices: Tensor, weight: Tensor) -> None:
                 inputs=describe(weight, indices),
                 expected=f"0 <= index < {rows}",
                 found=str(low if low < 0 else high),
+                remedy="make the table larger, or map unknown indices to a row of their own",
             )

@@ -101,15 +101,16 @@ def log10(xp: Any, x: Any) -> Any:
     Examples
     --------
     >>> import everyo as eo
-    >>> print(eo.log10(eo.tensor([100.0, 1.0])))
+    >>> print(eo.log10(eo.tensor([100.0, 1.0], dtype="float64")))
     [2. 0.]
     """
     return xp.log10(x)
 
 
 def _share(x1: Any, x2: Any, scale: float = 1.0) -> Any:
-    """``exp(x1) / (exp(x1) + exp(x2))`` without overflow, and 0 where `x1` is -inf."""
-    difference = op.where(x1 == -math.inf, x1, x1 - x2)
+    """``exp(x1) / (exp(x1) + exp(x2))`` without overflow; 0 where `x1` is -inf, NaN where one is NaN."""
+    nothing = op.logical_and(x1 == -math.inf, x2 == x2)
+    difference = op.where(nothing, x1, x1 - x2)
     return op.sigmoid(difference if scale == 1.0 else scale * difference)
 
 

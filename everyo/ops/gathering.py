@@ -9,10 +9,12 @@ from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Integers, Values, sample
 from everyo.core.tensor import Tensor
-from everyo.errors import IndexingError, ShapeError, describe
+from everyo.errors import EveryOError, IndexingError, ShapeError, describe
+from everyo.ops import index_errors
 from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import primitive
+from everyo.ops.index_errors import outside
 from everyo.ops.indexing import ARRAY
 from everyo.ops.shape import broadcast_to, reshape
 
@@ -70,6 +72,7 @@ def _scatter_batch(scatter: Any, inputs: Any, batched: Any, size: int, params: A
         sample((2, 0), Integers((2, 0), 1), axis=0),
     ],
     batch=_take_batch,
+    explain=index_errors.along("take_along_axis"),
 )
 def _take_along_axis(xp: Any, x: Any, indices: Any, *, axis: int) -> Any:
     return xp.take_along_axis(x, indices, axis=axis)
@@ -84,10 +87,11 @@ def _take_along_axis(xp: Any, x: Any, indices: Any, *, axis: int) -> Any:
         sample((2, 1), Values([[0], [-1]]), axis=1, shape=(2, 3)),
     ],
     batch=_scatter_batch,
+    explain=index_errors.along("scatter_add"),
 )
 def _scatter_along_axis(xp: Any, values: Any, indices: Any, *, axis: int, shape: tuple[int, ...]) -> Any:
     """Add values to zeros of `shape` at positions along one axis: the transpose of `take_along_axis`."""
-    return xp.assemble([(_along(xp, shape, indices, axis), values, True)], shape, values.dtype)
+    return xp.assemble([_along(xp, shape, indices, axis)], [values], [True], shape, values.dtype)
 
 
 def _positions(x: Tensor, indices: Any, operation: str) -> Tensor:
@@ -102,6 +106,7 @@ def _positions(x: Tensor, indices: Any, operation: str) -> Tensor:
             inputs=describe(x, found),
             expected="an integer dtype",
             found=str(found.dtype),
+            remedy="convert them: indices.astype(eo.int64)",
         )
     return found
 
@@ -119,7 +124,12 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
     x = as_tensor(x)
     if not x.ndim:
         raise ShapeError(
-            "a 0-d tensor has no positions", operation="nonzero", inputs=describe(x), expected="an axis"
+            "a 0-d tensor has no positions",
+            operation="nonzero",
+            inputs=describe(x),
+            expected="an axis",
+            found="shape ()",
+            remedy="compare the number itself: x != 0",
         )
     return apply(_nonzero, (x,))
 
@@ -152,8 +162,12 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Tensor:
     x = as_tensor(x)
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
-    lead = (slice(None),) * normalize_axis(axis, x.ndim, "take")
-    return x[(*lead, _positions(x, indices, "take"))]
+    axis = normalize_axis(axis, x.ndim, "take")
+    found = _positions(x, indices, "take")
+    try:
+        return x[(*(slice(None),) * axis, found)]
+    except IndexingError as error:
+        raise outside("take", x, found, x.shape, axis, error.found) from None
 
 
 def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Tensor:
@@ -221,7 +235,12 @@ def put_along_axis(x: Any, indices: Any, values: Any, /, axis: int) -> Tensor:
     out = op.copy(as_tensor(x))
     axis = normalize_axis(axis, out.ndim, "put_along_axis")
     found = _same_rank(out, _positions(out, indices, "put_along_axis"), "put_along_axis")
-    out[_along(out.backend.xp, tuple(out.shape), found, axis)] = values
+    try:
+        out[_along(out.backend.xp, tuple(out.shape), found, axis)] = values
+    except IndexingError as error:
+        raise outside("put_along_axis", out, found, out.shape, axis, error.found) from None
+    except ShapeError as error:
+        raise error.renamed("put_along_axis", inputs=describe(out, found, as_tensor(values))) from None
     return out
 
 
@@ -233,6 +252,7 @@ def _same_rank(x: Tensor, indices: Tensor, operation: str) -> Tensor:
             inputs=describe(x, indices),
             expected=f"{x.ndim} axes",
             found=f"{indices.ndim}",
+            remedy="reshape the positions, for example with expand_dims",
         )
     return indices
 
@@ -274,7 +294,10 @@ def gather(x: Any, axis: int, indices: Any, /) -> Tensor:
     x = as_tensor(x)
     axis = normalize_axis(axis, x.ndim, "gather")
     found = _fitting(x, indices, axis, "gather")
-    return take_along_axis(x[_reach(x, found, axis)], found, axis)
+    try:
+        return take_along_axis(x[_reach(x, found, axis)], found, axis)
+    except EveryOError as error:
+        raise error.renamed("gather") from None
 
 
 def _fitting(x: Tensor, indices: Any, axis: int, operation: str) -> Tensor:
@@ -286,6 +309,7 @@ def _fitting(x: Tensor, indices: Any, axis: int, operation: str) -> Tensor:
             inputs=describe(x, found),
             expected=f"positions no larger than {tuple(x.shape)} except along axis {axis}",
             found=str(tuple(found.shape)),
+            remedy="slice the positions, or pad the tensor first",
         )
     return found
 
@@ -331,6 +355,7 @@ def scatter_add(x: Any, axis: int, indices: Any, src: Any, /) -> Tensor:
             inputs=describe(src, found),
             expected=f"values of at least the shape {tuple(found.shape)}",
             found=str(tuple(src.shape)),
+            remedy="broadcast the values with eo.broadcast_to, or slice the positions",
         )
     src = src[tuple(slice(n) for n in found.shape)]
     shape = tuple(m if i == axis else n for i, (n, m) in enumerate(zip(found.shape, x.shape)))
@@ -373,6 +398,20 @@ def index_add(x: Any, indices: Any, values: Any, /, *, axis: int = 0) -> Tensor:
     axis = normalize_axis(axis, x.ndim, "index_add")
     found = _positions(x, indices, "index_add")
     shape = tuple(x.shape)
-    values = broadcast_to(values, (*shape[:axis], *found.shape, *shape[axis + 1 :]))
+    slices = (*shape[:axis], *found.shape, *shape[axis + 1 :])
+    try:
+        values = broadcast_to(values, slices)
+    except ShapeError:
+        raise ShapeError(
+            "the values do not fit the slices",
+            operation="index_add",
+            inputs=describe(x, found, values),
+            expected=f"values of shape {slices}, or that broadcast to it",
+            found=str(tuple(values.shape)),
+            remedy="give as many slices as there are positions, each of the shape of a slice of x",
+        ) from None
     index = (*(slice(None),) * axis, ARRAY)
-    return x + apply(op.assemble, (values, found), {"indices": (index,), "shape": shape})
+    try:
+        return x + apply(op.assemble, (values, found), {"indices": (index,), "shape": shape})
+    except IndexingError as error:
+        raise outside("index_add", x, found, shape, axis, error.found) from None

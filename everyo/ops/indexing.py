@@ -13,16 +13,17 @@ from typing import Any
 
 from everyo.core.cotangents import Scattered
 from everyo.core.device import backend_of
-from everyo.core.dispatch import WEAK, apply, explain
+from everyo.core.dispatch import WEAK, apply, array_from, explain
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import current_mode, is_grad_enabled
 from everyo.core.ownership import sole_owner
 from everyo.core.registry import op
 from everyo.core.samples import Integers, Values, sample
 from everyo.core.tensor import Tensor
-from everyo.errors import DTypeError, IndexingError, describe
-from everyo.ops import index_batching
-from everyo.ops.creation import as_tensor, weak
+from everyo.core.traced import staging
+from everyo.errors import DTypeError, IndexingError, UnsupportedOperationError, describe
+from everyo.ops import index_batching, index_errors
+from everyo.ops.creation import weak
 from everyo.ops.families import primitive
 from everyo.ops.index_batching import ARRAY, DISTINCT, Template
 
@@ -69,6 +70,7 @@ def _getitem_samples() -> list[Any]:
     jvp=lambda tangents, arrays, index: op.getitem(tangents[0], *arrays, index=index),
     samples=_getitem_samples,
     batch=index_batching.getitem,
+    explain=index_errors.reading,
 )
 def _getitem(xp: Any, x: Any, *arrays: Any, index: Template) -> Any:
     index = _fill(index, arrays) if arrays else index
@@ -112,8 +114,10 @@ def _assemble(xp: Any, *parts: Any, indices: tuple[Template, ...], shape: tuple[
 
     `parts` are the values, one for each template in `indices`, then the index arrays of all templates.
     """
-    found = [(_fill(index, arrays), value, ARRAY in index) for value, index, arrays in _split(parts, indices)]
-    return xp.assemble(found, shape, xp.result_type(*parts[: len(indices)]))
+    values = parts[: len(indices)]
+    filled = [_fill(index, arrays) for _, index, arrays in _split(parts, indices)]
+    repeats = [ARRAY in index for index in indices]
+    return xp.assemble(filled, values, repeats, shape, xp.result_type(*values))
 
 
 def _written(g: Any, v_shape: Any, v_dtype: Any, arrays: Sequence[Any], index: Template) -> Any:
@@ -144,6 +148,7 @@ def _index_update_jvp(tangents: Sequence[Any], out: Any, arrays: Sequence[Any], 
         sample((2, 0), (2, 0), index=(Ellipsis,)),
     ],
     batch=index_batching.index_update,
+    explain=index_errors.writing,
 )
 def _index_update(xp: Any, x: Any, v: Any, *arrays: Any, index: Template) -> Any:
     """Return a copy of `x` with `v` at the index; where it names an element twice, the last one counts."""
@@ -165,8 +170,10 @@ def _last_writes(xp: Any, *arrays: Any, index: Template, shape: tuple[int, ...])
 # ---- from Python's index to a template
 
 
-def parse(x: Tensor, index: Any) -> tuple[Template, list[Any]]:
+def parse(x: Tensor, index: Any, operation: str = "getitem") -> tuple[Template, list[Any]]:
     """Return the template of `index` and its integer arrays; masks become the integers they stand for.
+
+    `operation` is what errors name.
 
     Raises
     ------
@@ -181,7 +188,7 @@ def parse(x: Tensor, index: Any) -> tuple[Template, list[Any]]:
     masks: list[tuple[int, bool, Any]] = []
     axes, after_gap = 0, False
     for item in items:
-        item = _static_or_array(x, item)
+        item = _static_or_array(x, item, operation)
         dtype = getattr(item, "dtype", None)
         if dtype is None:
             template.append(item)
@@ -190,7 +197,7 @@ def parse(x: Tensor, index: Any) -> tuple[Template, list[Any]]:
         elif dtype.kind == "b":
             masks.append((axes, after_gap, item))
             template += [DISTINCT] * item.ndim
-            arrays += op.nonzero(item)
+            arrays += _places(item, operation)
             axes += item.ndim
         else:
             template.append(ARRAY)
@@ -202,12 +209,21 @@ def parse(x: Tensor, index: Any) -> tuple[Template, list[Any]]:
         if tuple(mask.shape) != selected:
             raise IndexingError(
                 "a boolean mask must have the shape of the axes it selects from",
-                operation="getitem",
+                operation=operation,
                 inputs=describe(x),
                 expected=f"shape {selected} for the axes from {start}",
                 found=f"shape {tuple(mask.shape)}",
+                remedy="compute the mask from the tensor itself, as in x[x > 0], or from one of its rows",
             )
     return tuple(template), arrays
+
+
+def _places(mask: Any, operation: str) -> Any:
+    """Return the positions where a mask holds, an array for each of its axes."""
+    try:
+        return op.nonzero(mask)
+    except UnsupportedOperationError as error:
+        raise error.renamed(operation) from None
 
 
 def _is_static(item: Any) -> bool:
@@ -216,7 +232,7 @@ def _is_static(item: Any) -> bool:
     return type(item) in _PLAIN
 
 
-def _static_or_array(x: Tensor, item: Any) -> Any:
+def _static_or_array(x: Tensor, item: Any, operation: str) -> Any:
     """Return an item of an index as what stands in a template, or as an array of integers or booleans."""
     if _is_static(item) or type(item) is bool:
         return item
@@ -224,35 +240,29 @@ def _static_or_array(x: Tensor, item: Any) -> Any:
         try:
             return slice(*(b if b is None else operator.index(b) for b in (item.start, item.stop, item.step)))
         except TypeError:
-            raise _no_index(x, item, "a slice of integers") from None
+            raise index_errors.no_index(x, item, "a slice of integers", operation) from None
     if hasattr(item, "__index__") and backend_of(item) is None and not isinstance(item, Tensor):
         return operator.index(item)
     if isinstance(item, Tensor):
-        array: Any = item if item.level else item.data
+        array: Any = item if item.level or staging.get() is not None else item.data
     elif backend_of(item) is x.backend:
         array = item
     else:
         try:
-            array = as_tensor(item, x).data
+            array = array_from(item, x.backend, x.device, operation)
         except DTypeError:
             array = None
         if array is not None and not array.size:
             array = x.backend.asarray(array, "int64", x.device)  # NumPy reads [] as no integers at all
     if array is None or array.dtype.kind not in "biu":
-        raise _no_index(x, item, "ints, slices, None, Ellipsis, and tensors or lists of integers or booleans")
+        expected = "ints, slices, None, Ellipsis, and tensors or lists of integers or booleans"
+        raise index_errors.no_index(x, item, expected, operation)
     if isinstance(array, Tensor):
         return array
     backend: Any = backend_of(array)
     if not array.shape:
         return backend.to_numpy(array).item()
     return array if array.dtype.kind == "b" else backend.asarray(array, "int64", backend.device_of(array))
-
-
-def _no_index(x: Tensor, item: Any, expected: str) -> IndexingError:
-    found = describe(item) if hasattr(item, "dtype") else repr(item)
-    return IndexingError(
-        "this cannot index a tensor", operation="getitem", inputs=describe(x), expected=expected, found=found
-    )
 
 
 # ---- what Tensor's [] does
@@ -291,7 +301,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     GraphStateError
         If `x` is a leaf that requires grad and recording is on.
     """
-    template, arrays = parse(x, index)
+    template, arrays = parse(x, index, "setitem")
     value = _assigned(x, value)
     mode = current_mode()
     tracked = mode.grad and (x.grad_node is not None or getattr(value, "grad_node", None) is not None)
@@ -304,7 +314,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     try:
         x.backend.xp.overwrite(x.data, _fill(template, arrays), value)
     except Exception as error:
-        raise explain(op.index_update, (x.data, value), {"index": template}, error) from error
+        raise explain(op.index_update, (x.data, value, *arrays), {"index": template}, error) from error
     if not x.is_leaf:
         x.grad_node = None
 

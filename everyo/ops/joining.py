@@ -22,6 +22,20 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _explain_concat(inputs: Sequence[Any], params: dict[str, Any], error: Exception) -> ShapeError | None:
+    shapes, axis = [tuple(x.shape) for x in inputs], params["axis"]
+    if len({(len(s), s[:axis], s[axis + 1 :]) for s in shapes}) == 1:
+        return None
+    return ShapeError(
+        "the tensors differ along other axes than the one they are joined along",
+        operation="concat",
+        inputs=describe(*inputs),
+        expected=f"equal shapes in all but axis {axis}",
+        found=" and ".join(map(str, shapes)),
+        remedy="add missing axes with expand_dims, pad, or choose another axis",
+    )
+
+
 def _concat_vjp(g: Any, arrays_shape: Sequence[Any], axis: int, needs: Sequence[bool]) -> list[Any]:
     parts, stop = [], 0
     for shape, needed in zip(arrays_shape, needs):
@@ -40,9 +54,24 @@ def _concat_vjp(g: Any, arrays_shape: Sequence[Any], axis: int, needs: Sequence[
     ],
     broadcasts=True,
     batch=along("axis"),
+    explain=_explain_concat,
 )
 def _concat(xp: Any, *arrays: Any, axis: int) -> Any:
     return xp.concat(arrays, axis=axis)
+
+
+def _explain_stack(inputs: Sequence[Any], params: dict[str, Any], error: Exception) -> ShapeError | None:
+    shapes = [tuple(x.shape) for x in inputs]
+    if len(set(shapes)) == 1:
+        return None
+    return ShapeError(
+        "the tensors differ in shape",
+        operation="stack",
+        inputs=describe(*inputs),
+        expected="one shape",
+        found=" and ".join(map(str, shapes)),
+        remedy="broadcast or pad them first, or join them along an axis that they have with eo.concat",
+    )
 
 
 def _stack_vjp(g: Any, axis: int, needs: Sequence[bool]) -> list[Any]:
@@ -60,6 +89,7 @@ def _stack_vjp(g: Any, axis: int, needs: Sequence[bool]) -> list[Any]:
     ],
     broadcasts=True,
     batch=along("axis"),
+    explain=_explain_stack,
 )
 def _stack(xp: Any, *arrays: Any, axis: int) -> Any:
     return xp.stack(arrays, axis=axis)
@@ -78,7 +108,11 @@ def _operands(arrays: Iterable[Any], operation: str) -> list[Tensor]:
     items = list(arrays)
     if not items:
         raise ShapeError(
-            "there is nothing to join", operation=operation, expected="at least one tensor", found="none"
+            "there is nothing to join",
+            operation=operation,
+            expected="at least one tensor",
+            found="none",
+            remedy="pass at least one tensor; an empty result is made with eo.zeros",
         )
     return as_tensors(items, operation)
 

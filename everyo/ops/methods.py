@@ -7,7 +7,7 @@ from typing import Any
 
 from everyo import ops
 from everyo.core.device import backend_of
-from everyo.core.dispatch import binary, unary
+from everyo.core.dispatch import WEAK, binary, unary
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, ShapeError, describe
@@ -50,7 +50,9 @@ def _foreign(value: Any) -> bool:
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
-        return NotImplemented if _foreign(other) else function(other, self)
+        if other.__class__ not in WEAK and _foreign(other):
+            return NotImplemented
+        return function(other, self)
 
     return method
 

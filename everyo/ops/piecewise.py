@@ -13,7 +13,7 @@ from everyo.ops.families import elementwise
 __all__ = ["ceil", "clip", "floor", "maximum", "minimum", "round", "trunc", "where"]
 
 
-@elementwise(lambda g: op.zeros_like(g))
+@elementwise(lambda g: op.zeros_like(g), jumps=(0,))
 def floor(xp: Any, x: Any) -> Any:
     """Largest whole number that is not above, elementwise. The derivative is 0.
 
@@ -26,7 +26,7 @@ def floor(xp: Any, x: Any) -> Any:
     return xp.floor(x)
 
 
-@elementwise(lambda g: op.zeros_like(g))
+@elementwise(lambda g: op.zeros_like(g), jumps=(0,))
 def ceil(xp: Any, x: Any) -> Any:
     """Smallest whole number that is not below, elementwise. The derivative is 0.
 
@@ -39,7 +39,7 @@ def ceil(xp: Any, x: Any) -> Any:
     return xp.ceil(x)
 
 
-@elementwise(lambda g: op.zeros_like(g))
+@elementwise(lambda g: op.zeros_like(g), jumps=(0,))
 def round(xp: Any, x: Any) -> Any:
     """Nearest whole number, elementwise; halves go to the even one. The derivative is 0.
 
@@ -52,7 +52,7 @@ def round(xp: Any, x: Any) -> Any:
     return xp.round(x)
 
 
-@elementwise(lambda g: op.zeros_like(g))
+@elementwise(lambda g: op.zeros_like(g), jumps=(0,))
 def trunc(xp: Any, x: Any) -> Any:
     """Nearest whole number towards 0, elementwise. The derivative is 0.
 

@@ -13,6 +13,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
+from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensor, ones
 from everyo.ops.families import primitive
 from everyo.ops.windows import Window, per_axis, require_room, require_spatial
@@ -91,6 +92,7 @@ def _checked(
             inputs=describe(x),
             expected="padding of at most half the kernel_size",
             found=f"padding={zeros}, kernel_size={kernel}",
+            remedy="use less padding, or pad with eo.pad first",
         )
     window = Window(kernel, steps, gaps, tuple((p, p) for p in zeros))
     require_room(x, window, operation)
@@ -106,6 +108,7 @@ def _max_pooled(operation: str, rank: int, x: Any, *arguments: Any) -> Tensor:
             inputs=describe(x),
             expected="a real dtype",
             found=str(x.dtype),
+            remedy="take the maximum of eo.abs(x), or of its real part",
         )
     if any(low for low, _ in window.padding):
         lowest = -math.inf if x.dtype.kind == "f" else x.backend.xp.iinfo(x.dtype).min
@@ -118,7 +121,9 @@ def _max_pooled(operation: str, rank: int, x: Any, *arguments: Any) -> Tensor:
 def _avg_pooled(operation: str, rank: int, x: Any, count_include_pad: bool, *arguments: Any) -> Tensor:
     x, window = _checked(operation, rank, x, *arguments)
     mean = op.mean(op.sliding_windows(x, window=window), axis=(0,), keepdims=False)
-    if count_include_pad or not any(low for low, _ in window.padding):
+    if as_flag(count_include_pad, "count_include_pad", operation) or not any(
+        low for low, _ in window.padding
+    ):
         return mean
     real = ones(tuple(x.shape[-rank:]), dtype=mean.dtype, device=x.device)
     share = op.mean(op.sliding_windows(real, window=window), axis=(0,), keepdims=False)

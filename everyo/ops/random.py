@@ -18,9 +18,9 @@ from everyo.core.device import backend_for
 from everyo.core.dispatch import wrap
 from everyo.core.dtypes import as_dtype, get_default_dtype
 from everyo.core.tensor import Tensor
-from everyo.core.traced import innermost
+from everyo.core.traced import innermost, staging
 from everyo.errors import ArgumentError, DTypeError
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.batched_draws import drawn
 from everyo.ops.creation import as_tensor, asarray, normalize_shape, number
 from everyo.ops.replay import watching
@@ -111,6 +111,9 @@ class Generator:
         return wrap(self._backend.asarray(drawn, None, self.device))
 
     def _drawn(self, operation: str, shape: tuple[int, ...], draw: Any, at_once: bool = True) -> Tensor:
+        tracer = staging.get()
+        if tracer is not None:  # a program draws anew at each call
+            return tracer.drawn(self, operation, shape, draw, at_once)
         return drawn(self._backend.xp, operation, shape, draw, self._tensor, at_once)
 
     def _parameter(self, value: Any) -> Any:
@@ -135,6 +138,7 @@ class Generator:
                 operation=kind,
                 expected="float16, float32 or float64",
                 found=str(wanted),
+                remedy="leave dtype out, or convert the numbers: x.astype(...)",
             )
         return self._drawn(kind, shape, lambda shape: getattr(self._stream, kind)(shape, wanted))
 
@@ -276,9 +280,10 @@ class Generator:
                 operation="integers",
                 expected="an integer dtype",
                 found=str(wanted),
+                remedy="leave dtype out, or convert the numbers: x.astype(...)",
             )
         shape = () if size is None else normalize_shape(size, "integers")
-        stop = high + bool(endpoint)
+        stop = high + as_flag(endpoint, "endpoint", "integers")
         _require(low < stop or not math.prod(shape), "integers", "low < high", f"{low} and {high}")
         try:
             return self._drawn(

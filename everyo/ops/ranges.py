@@ -8,7 +8,7 @@ from everyo.core.device import backend_for
 from everyo.core.dtypes import DIFFERENTIABLE, as_dtype, default_for, get_default_dtype, refuse_complex
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
-from everyo.ops.axes import as_integer
+from everyo.ops.axes import as_flag, as_integer
 from everyo.ops.creation import made, normalize_shape, number
 
 __all__ = ["arange", "eye", "linspace"]
@@ -46,9 +46,10 @@ def arange(
             operation="arange",
             expected="finite real numbers, and a range that fits into memory",
             found=f"{bounds[0]} to {bounds[1]} in steps of {step}: {error}",
+            remedy="use eo.linspace for a number of points, or other bounds",
         ) from error
     wanted = default_for(array.dtype.kind) if wanted is None else wanted
-    return made(backend.asarray(array, wanted, place), requires_grad)
+    return made(backend.asarray(array, wanted, place), requires_grad, "arange")
 
 
 def linspace(
@@ -81,6 +82,7 @@ def linspace(
     >>> print(eo.linspace(0, 1, 5))
     [0.   0.25 0.5  0.75 1.  ]
     """
+    endpoint = as_flag(endpoint, "endpoint", "linspace")
     if isinstance(start, Tensor) or isinstance(stop, Tensor):
         ends = [v if isinstance(v, Tensor) else number(v, "linspace", "an end") for v in (start, stop)]
         anchors = [v for v in ends if isinstance(v, Tensor)]
@@ -96,7 +98,7 @@ def linspace(
     array = backend.xp.linspace(*ends, count, endpoint=endpoint)
     wanted = as_dtype(dtype) if dtype is not None else default_for(array.dtype.kind) or array.dtype
     refuse_complex(array.dtype, wanted, "linspace")
-    return made(backend.asarray(array, wanted, place), requires_grad)
+    return made(backend.asarray(array, wanted, place), requires_grad, "linspace")
 
 
 def eye(
@@ -122,4 +124,4 @@ def eye(
     rows, columns = normalize_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
     array = backend.xp.eye(rows, columns, k=as_integer(k, "k", "eye"), dtype=wanted)
-    return made(backend.asarray(array, None, place), requires_grad)
+    return made(backend.asarray(array, None, place), requires_grad, "eye")

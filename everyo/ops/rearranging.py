@@ -151,7 +151,11 @@ def _matrices(x: Any, operation: str) -> Tensor:
     x = as_tensor(x)
     if x.ndim < 2:
         raise ShapeError(
-            "there is no matrix", operation=operation, inputs=describe(x), expected="at least two axes"
+            "there is no matrix",
+            operation=operation,
+            inputs=describe(x),
+            expected="at least two axes",
+            remedy="add axes with expand_dims or reshape",
         )
     return x
 
@@ -217,7 +221,11 @@ def diag(x: Any, /, k: int = 0) -> Tensor:
         return diagonal(x, k)
     if x.ndim != 1:
         raise ShapeError(
-            "neither vector nor matrix", operation="diag", inputs=describe(x), expected="1 or 2 axes"
+            "neither vector nor matrix",
+            operation="diag",
+            inputs=describe(x),
+            expected="1 or 2 axes",
+            remedy="use eo.diagonal for more axes, or eo.vmap over the first ones",
         )
     n = x.size + abs(k)
     arrays = _diagonal_arrays(x, n, n, k)
@@ -314,7 +322,11 @@ def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: A
             continue
         if not n:
             raise ShapeError(
-                "an empty axis has nothing to copy", operation="pad", inputs=describe(x), expected="elements"
+                "an empty axis has nothing to copy",
+                operation="pad",
+                inputs=describe(x),
+                expected="elements",
+                remedy="pad with mode='constant'",
             )
         xp = x.backend.xp
         x = x[(slice(None),) * axis + (xp.pad(xp.arange(n), width, mode),)]
@@ -339,6 +351,7 @@ def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:
             inputs=describe(x),
             expected=f"an int, a pair of ints, or {x.ndim} pairs, none negative",
             found=repr(pad_width),
+            remedy="write ((before, after), ...) with a pair for each axis",
         )
     return tuple(widths)
 
@@ -404,6 +417,7 @@ def repeat(x: Any, /, repeats: int | Sequence[int], axis: int | None = None) -> 
             inputs=describe(x),
             expected=f"one integer or {n} of them, none negative",
             found=repr(counts),
+            remedy="give one number, or one for each element along the axis",
         )
     if len(counts) == 1:
         copies = broadcast_to(reshape(x, (*lead, n, 1, *tail)), (*lead, n, counts[0], *tail))

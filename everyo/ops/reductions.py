@@ -14,7 +14,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import normalize_axes
+from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, primitive
 
@@ -24,11 +24,15 @@ Axis: TypeAlias = "int | Sequence[int] | None"
 AxisParam: TypeAlias = "tuple[int, ...] | None"  # what primitives get: positive axes, None for all
 
 
-def reduce(reduction: Primitive, x: Any, axis: Axis, keepdims: bool, **params: Any) -> Tensor:
-    """Apply a reduction to the axes that the user named."""
+def reduce(
+    reduction: Primitive, x: Any, axis: Axis, keepdims: bool, *, operation: str = "", **params: Any
+) -> Tensor:
+    """Apply a reduction to the axes that the user named; errors name `operation`, or the reduction."""
     x = as_tensor(x)
-    axes = None if axis is None else normalize_axes(axis, x.ndim, reduction.name)
-    return apply(reduction, (x,), {"axis": axes, "keepdims": bool(keepdims), **params})
+    operation = operation or reduction.name
+    axes = None if axis is None else normalize_axes(axis, x.ndim, operation)
+    keepdims = as_flag(keepdims, "keepdims", operation)
+    return apply(reduction, (x,), {"axis": axes, "keepdims": keepdims, **params})
 
 
 def expand(g: Any, x_shape: tuple[int, ...], axis: AxisParam, keepdims: bool) -> Any:

@@ -99,7 +99,11 @@ def _recurrence_samples() -> list[Sample]:
 
 
 @primitive(
-    _recurrence_vjp, (_recurrence_jvp_a, _recurrence_jvp_b), samples=_recurrence_samples, batch=along("axis")
+    _recurrence_vjp,
+    (_recurrence_jvp_a, _recurrence_jvp_b),
+    samples=_recurrence_samples,
+    batch=along("axis"),
+    linear_in=(1,),
 )
 def _linear_recurrence(xp: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     """Solve ``r[i] = a[i] * r[i - 1] + b[i]`` from ``r[-1] = 0``, in log2(n) steps on whole arrays."""
@@ -245,7 +249,13 @@ def diff(x: Any, /, axis: int = -1, *, n: int = 1) -> Tensor:
     x = as_tensor(x)
     before = (slice(None),) * normalize_axis(axis, x.ndim, "diff")
     if as_integer(n, "n", "diff") < 0:
-        raise ShapeError("n must not be negative", operation="diff", expected="n >= 0", found=f"n={n}")
+        raise ShapeError(
+            "n must not be negative",
+            operation="diff",
+            expected="n >= 0",
+            found=f"n={n}",
+            remedy="use eo.cumsum for the inverse of a difference",
+        )
     x = apart(x)
     for _ in range(n):
         x = x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]

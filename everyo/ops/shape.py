@@ -24,6 +24,7 @@ __all__ = [
 
 
 @functools.lru_cache(1024)
+@functools.lru_cache(256)
 def _sum_to_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
     """Return the axes of `shape` that broadcasting from `target` made or expanded; whether they all go."""
     extra = len(shape) - len(target)
@@ -59,6 +60,17 @@ def _sum_to(xp: Any, x: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     return x
 
 
+def _explain_broadcast_to(inputs: Sequence[Any], params: dict[str, Any], error: Exception) -> ShapeError:
+    return ShapeError(
+        "the tensor does not broadcast to this shape",
+        operation="broadcast_to",
+        inputs=describe(*inputs),
+        expected="axes, counted from the last, of size 1 or of the size asked for",
+        found=f"{tuple(inputs[0].shape)} to {params['shape']}",
+        remedy="add axes of size 1 with expand_dims or reshape first",
+    )
+
+
 def _broadcast_to_batch(broadcast_to: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
     shape = params["shape"]
     return broadcast_to(padded(inputs[0], len(shape)), shape=(size, *shape))
@@ -72,6 +84,7 @@ def _reshape_batch(reshape: Any, inputs: Any, batched: Any, size: int, params: A
     lambda g, x_shape: op.sum_to(g, shape=x_shape, dtype=g.dtype),
     samples=lambda: [sample((3,), shape=(2, 3)), sample((2, 1), shape=(2, 3)), sample((), shape=(0, 2))],
     batch=_broadcast_to_batch,
+    explain=_explain_broadcast_to,
 )
 def _broadcast_to(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
     return xp.broadcast_to(x, shape)
@@ -189,6 +202,7 @@ def _resolve(x: Tensor, shape: Any) -> tuple[int, ...]:
             inputs=describe(x),
             expected=f"sizes that multiply to {size}, of which one may be -1",
             found=str(shape),
+            remedy="use -1 for one size, to have it computed",
         )
     return sizes
 
@@ -215,6 +229,7 @@ def flatten(x: Any, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
             inputs=describe(x),
             expected="start_axis <= end_axis",
             found=f"{start} and {end}",
+            remedy="swap the two",
         )
     joined = math.prod(x.shape[start : end + 1])
     return reshape(x, (*x.shape[:start], joined, *x.shape[end + 1 :]))
@@ -258,6 +273,7 @@ def squeeze(x: Any, /, axis: int | Sequence[int] | None = None) -> Tensor:
             inputs=describe(x),
             expected="size 1",
             found=f"sizes {tuple(x.shape[i] for i in axes)} of axes {tuple(axes)}",
+            remedy="index the axis, as in x[0], or reduce it",
         )
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
@@ -339,6 +355,7 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
             inputs=describe(x),
             expected=f"each of {x.ndim} axes once",
             found=str(axes),
+            remedy="name every axis once, as in x.transpose(1, 0)",
         )
     return apply(_transpose, (x,), {"axes": order})
 
@@ -381,6 +398,7 @@ def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence
             inputs=describe(x),
             expected="as many different destinations as different sources",
             found=f"{source} and {destination}",
+            remedy="name as many of each, every axis once",
         )
     order = [a for a in range(x.ndim) if a not in sources]
     for place, axis in sorted(zip(targets, sources)):
@@ -451,6 +469,7 @@ def broadcast_arrays(*xs: Any) -> tuple[Tensor, ...]:
                 inputs=describe(*tensors),
                 expected="axes, counted from the last, that are equal or 1",
                 found=" and ".join(str(tuple(x.shape)) for x in tensors),
+                remedy="reshape or expand_dims one of them",
             )
         shape.append(others.pop() if others else 1)
     return tuple(broadcast_to(x, shape) for x in tensors)

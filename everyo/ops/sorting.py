@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
-from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.axes import as_flag, as_integer, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import primitive
 from everyo.ops.reductions import require_elements
@@ -95,7 +95,7 @@ def sort(x: Any, /, axis: int | None = -1, *, descending: bool = False, stable: 
     [3. 2. 1.]
     """
     x, along = _flat_if_none(x, axis, "sort")
-    return apply(_sort, (x,), {"axis": along, "descending": bool(descending)})
+    return apply(_sort, (x,), {"axis": along, "descending": as_flag(descending, "descending", "sort")})
 
 
 def argsort(x: Any, /, axis: int | None = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
@@ -110,7 +110,11 @@ def argsort(x: Any, /, axis: int | None = -1, *, descending: bool = False, stabl
     [2 0 1]
     """
     x, along = _flat_if_none(x, axis, "argsort")
-    params = {"axis": along, "descending": bool(descending), "stable": bool(stable)}
+    params = {
+        "axis": along,
+        "descending": as_flag(descending, "descending", "argsort"),
+        "stable": as_flag(stable, "stable", "argsort"),
+    }
     return apply(_argsort, (x,), params)
 
 
@@ -181,8 +185,11 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True, sorted: boo
             operation="topk",
             expected=f"0 <= k <= {x.shape[axis]}, the length of axis {axis}",
             found=f"k={k}",
+            remedy="use min(k, x.shape[axis])",
         )
-    indices = apply(_top_indices, (x,), {"axis": axis, "k": k, "largest": bool(largest)})
+    indices = apply(
+        _top_indices, (x,), {"axis": axis, "k": k, "largest": as_flag(largest, "largest", "topk")}
+    )
     return TopK(op.take_along_axis(x, indices, axis=axis), indices)
 
 
@@ -215,7 +222,7 @@ def _argmin(xp: Any, x: Any, *, axis: int | None, keepdims: bool) -> Any:
 def _search(primitive: Primitive, x: Any, axis: int | None, keepdims: bool) -> Tensor:
     x = as_tensor(x)
     along = None if axis is None else normalize_axis(axis, x.ndim, primitive.name)
-    return apply(primitive, (x,), {"axis": along, "keepdims": bool(keepdims)})
+    return apply(primitive, (x,), {"axis": along, "keepdims": as_flag(keepdims, "keepdims", primitive.name)})
 
 
 def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:

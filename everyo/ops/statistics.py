@@ -216,7 +216,7 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, *, keepdims: bool
     """
     x = inexact(x)
     if weights is None:
-        return reduce(op.mean, x, axis, keepdims)
+        return reduce(op.mean, x, axis, keepdims, operation="average")
     weights = inexact(weights)
     if weights.shape != x.shape:
         axes = normalize_axes(axis, x.ndim, "average")
@@ -228,10 +228,12 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, *, keepdims: bool
                 inputs=describe(x, weights),
                 expected=f"shape {tuple(x.shape)}, or {lengths} for the axes {axes}",
                 found=f"shape {tuple(weights.shape)}",
+                remedy="reshape the weights, or name the axis that they belong to",
             )
         shape = tuple(n if i in axes else 1 for i, n in enumerate(x.shape))
         weights = op.broadcast_to(op.reshape(weights, shape=shape), shape=x.shape)
-    return reduce(op.sum, x * weights, axis, keepdims) / reduce(op.sum, weights, axis, keepdims)
+    total = reduce(op.sum, x * weights, axis, keepdims, operation="average")
+    return total / reduce(op.sum, weights, axis, keepdims)
 
 
 def ptp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
@@ -243,4 +245,4 @@ def ptp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     >>> eo.ptp(eo.tensor([3.0, 1.0, 7.0])).item()
     6.0
     """
-    return reduce(op.max, x, axis, keepdims) - reduce(op.min, x, axis, keepdims)
+    return reduce(op.max, x, axis, keepdims, operation="ptp") - reduce(op.min, x, axis, keepdims)

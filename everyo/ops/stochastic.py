@@ -7,6 +7,7 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
+from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensor, real_number
 from everyo.ops.random import Generator, source
 from everyo.ops.shape import apart
@@ -56,7 +57,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, generator: Generator 
         raise ArgumentError(
             "p is no probability", operation="dropout", expected="0 <= p <= 1", found=f"p={p!r}"
         )
-    if not training or p == 0:
+    if not as_flag(training, "training", "dropout") or p == 0:
         return apart(x)
     if x.dtype.kind not in "fc":
         raise DTypeError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from everyo.core.device import scalar_like
 from everyo.core.registry import op
 from everyo.ops.arithmetic import ratio_or_zero
 from everyo.ops.families import elementwise
@@ -145,7 +146,7 @@ def cosh(xp: Any, x: Any) -> Any:
     return xp.cosh(x)
 
 
-@elementwise(lambda g, out: g * (1 - out * out))
+@elementwise(lambda g, out: g * (scalar_like(1, g) - out * out))
 def tanh(xp: Any, x: Any) -> Any:
     """Hyperbolic tangent, elementwise: ``d tanh(x) = (1 - tanh(x)**2) dx``.
 

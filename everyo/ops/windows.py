@@ -96,6 +96,7 @@ def per_axis(value: int | Sequence[int], rank: int, low: int, name: str, operati
             operation=operation,
             expected=f"an int or {rank} of them",
             found=repr(value),
+            remedy="convert it: int(...)",
         ) from None
     if len(numbers) != rank or min(numbers) < low:
         raise ArgumentError(

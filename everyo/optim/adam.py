@@ -119,12 +119,17 @@ class Adam(Optimizer):
         if group["amsgrad"]:
             square = state["max_exp_avg_sq"] = op.maximum(state["max_exp_avg_sq"], square)
         denominator = op.sqrt(square)
-        denominator /= math.sqrt(1 - beta2 ** state["step"])
+        denominator /= _root(1 - beta2 ** state["step"])
         denominator += group["eps"]
         change = mean / denominator
         change *= lr / (1 - beta1 ** state["step"])
         value -= change
         return value
+
+
+def _root(x: Any) -> Any:
+    """Return the square root of a number, or of the tensor that it is while a step is compiled."""
+    return math.sqrt(x) if isinstance(x, float) else op.sqrt(x)
 
 
 class AdamW(Adam):

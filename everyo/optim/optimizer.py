@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Real
 from typing import Any
 
 from everyo.core.dispatch import wrap
-from everyo.core.modes import enable_grad
+from everyo.core.modes import enable_grad, no_grad
 from everyo.core.ownership import sole_owner
 from everyo.core.tensor import Tensor
+from everyo.core.traced import staging
 from everyo.errors import (
     ArgumentError,
     DTypeError,
@@ -67,6 +69,7 @@ class Optimizer:
                 operation=type(self).__name__,
                 expected="at least one parameter",
                 found="none (an iterator that was already used up?)",
+                remedy="pass list(model.parameters())",
             )
         for group in entries if isinstance(entries[0], dict) else [{"params": entries}]:
             self.add_param_group(group)
@@ -115,6 +118,7 @@ class Optimizer:
                 operation=name,
                 expected='{"params": [...]}, with options of its own',
                 found=type(group).__name__,
+                remedy="write {'params': model.parameters(), 'lr': 0.1}",
             )
         unknown = self._unknown(group)
         if unknown or "params" not in group:
@@ -136,6 +140,7 @@ class Optimizer:
                     operation=name,
                     expected="a Tensor",
                     found=type(tensor).__name__,
+                    remedy="make it one with eo.tensor(..., requires_grad=True)",
                 )
             if not tensor.is_leaf:
                 raise GraphStateError(
@@ -152,6 +157,7 @@ class Optimizer:
                     operation=name,
                     inputs=describe(tensor),
                     expected="each parameter once, in one group",
+                    remedy="leave it out of one group",
                 )
             known.add(tensor)
         full = {**self.defaults, **group, "params": tensors}
@@ -204,6 +210,11 @@ class Optimizer:
 
     def _advance(self, p: Tensor, gradient: Any, group: dict[str, Any]) -> None:
         """Update one parameter, block by block."""
+        tracer = staging.get()
+        if tracer is not None:
+            with no_grad():
+                self._write_down(tracer, p, group)
+            return
         value, state, names = _writable(p), self._count(p, group), self.arrays(group)
         for rows in _blocks(value.shape):
             view, views = value[rows], {name: state[name][rows] for name in names}
@@ -213,14 +224,35 @@ class Optimizer:
                 _put(state[name], rows, views[name], block[name])
         p.data = value
 
-    def _count(self, p: Tensor, group: dict[str, Any]) -> State:
-        """Return the state of `p` for its next step."""
+    def _write_down(self, tracer: Any, p: Tensor, group: dict[str, Any]) -> None:
+        """Make the update part of a program that is being compiled; count and rate are read anew."""
+        state = self._started(p, group)
+        options = {
+            k: tracer.guard(group, k, functools.partial(group.get, k))
+            for k in group
+            if k not in ("params", "lr")
+        }
+        step = tracer.item(state, "step") + 1
+        block = {"step": step, **{name: tracer.item(state, name) + 0 for name in self.arrays(group)}}
+        value, gradient = p.detach() + 0, p.grad.detach()  # type: ignore[union-attr]
+        new = self.update(value, gradient, block, {**options, "lr": tracer.item(group, "lr")})
+        for name in ("step", *self.arrays(group)):
+            tracer.put(state, name, block[name])
+        p.assign(new)
+
+    def _started(self, p: Tensor, group: dict[str, Any]) -> State:
+        """Return the state of `p`, with zeros for the arrays that it lacks."""
         state, names = self.state.setdefault(p, {"step": 0}), self.arrays(group)
         fresh = [name for name in names if name not in state]
         if fresh and len(fresh) == len(names):
             state["step"] = 0  # an array that joins others takes over their count
         for name in fresh:
-            state[name] = p.backend.xp.zeros_like(p.data)
+            state[name] = p.backend.xp.zeros(tuple(p.shape), dtype=p.dtype)
+        return state
+
+    def _count(self, p: Tensor, group: dict[str, Any]) -> State:
+        """Return the state of `p` for its next step."""
+        state = self._started(p, group)
         state["step"] += 1
         return state
 
@@ -234,6 +266,7 @@ class Optimizer:
                 operation=f"{type(self).__name__}.step",
                 expected=describe(p),
                 found=describe(p.grad),
+                remedy="call zero_grad(), or set a gradient of that shape and dtype",
             )
         if gradient.dtype != p.data.dtype:
             gradient = p.backend.asarray(gradient, p.dtype, p.device, None)

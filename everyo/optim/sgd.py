@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from everyo.core.registry import op
 from everyo.errors import ArgumentError
 from everyo.optim.optimizer import Optimizer, State, require
 
@@ -93,7 +94,9 @@ class SGD(Optimizer):
         if group["momentum"]:
             buffer = state["momentum_buffer"]
             buffer *= group["momentum"]
-            buffer += gradient if state["step"] == 1 else (1 - group["dampening"]) * gradient
+            if group["dampening"]:
+                gradient = op.where(op.equal(state["step"], 1), 1.0, 1 - group["dampening"]) * gradient
+            buffer += gradient
             gradient = gradient + group["momentum"] * buffer if group["nesterov"] else buffer
         value -= group["lr"] * gradient
         return value

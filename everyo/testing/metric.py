@@ -109,6 +109,7 @@ def tolerance(dtype: Any) -> float:
             operation="tolerance",
             expected=", ".join(_TOLERANCES),
             found=name,
+            remedy="convert to a float dtype",
         )
     return _TOLERANCES[name]
 

@@ -41,15 +41,29 @@ class Point:
         self.description = describe(*self.inputs)
         self.arrays = {i: host(self.inputs[i]) for i in self.wrt}
         if not self.wrt:
-            self._refuse("there is no input to differentiate with respect to", "a float or complex tensor")
+            self._refuse(
+                "there is no input to differentiate with respect to",
+                "a float or complex tensor",
+                "convert an input with astype",
+            )
         self.results = self.evaluate({})
         if not self.results:
-            self._refuse("the function returns nothing that has a gradient", "float or complex results")
+            self._refuse(
+                "the function returns nothing that has a gradient",
+                "float or complex results",
+                "return a tensor that is computed from the inputs",
+            )
         dtypes = [a.dtype for a in (*self.arrays.values(), *self.results)]
         self.dtype = max(dtypes, key=lambda dtype: np.finfo(dtype).eps)
 
-    def _refuse(self, message: str, expected: str) -> None:
-        raise DTypeError(message, operation=self.operation, inputs=self.description, expected=expected)
+    def _refuse(self, message: str, expected: str, remedy: str) -> None:
+        raise DTypeError(
+            message,
+            operation=self.operation,
+            inputs=self.description,
+            expected=expected,
+            remedy=remedy,
+        )
 
     def evaluate(self, changed: dict[int, Any]) -> list[Any]:
         """Return the float results as arrays, with some inputs changed."""
@@ -125,6 +139,7 @@ def floats(results: Any, operation: str) -> list[Tensor]:
                 operation=operation,
                 expected="a tensor or a tuple of tensors",
                 found=type(r).__name__,
+                remedy="return tensors, or wrap the result with eo.asarray",
             )
     return [r for r in found if r.dtype.kind in DIFFERENTIABLE]
 

@@ -19,4 +19,5 @@ from everyo.transforms.jacobians import vhp as vhp
 from everyo.transforms.scanning import associative_scan as associative_scan
 from everyo.transforms.scanning import map as map
 from everyo.transforms.scanning import scan as scan
+from everyo.transforms.trees import tree_map as tree_map
 from everyo.transforms.vectorize import vmap as vmap

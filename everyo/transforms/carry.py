@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from everyo.core.copying import same_value
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Traced
@@ -40,8 +41,8 @@ def same_structure(found: Any, expected: Any, operation: str, what: str) -> None
         raise ShapeError(
             f"{what} changes its structure",
             operation=operation,
-            expected=str(expected or "one tensor"),
-            found=str(found or "one tensor"),
+            expected="one tensor" if expected is None else str(expected),
+            found="one tensor" if found is None else str(found),
             remedy="return the same containers with the same keys each time",
         )
 
@@ -103,7 +104,7 @@ def bottom(x: Tensor, operation: str) -> tuple[Any, bool]:
     data, batched = x.data, False
     while isinstance(data, (Traced, Tensor)):
         if isinstance(data, Batched):
-            batched, data = True, data.value
+            batched, data = True, data.below
         else:
             data = data.concrete(operation) if isinstance(data, Traced) else data.data
     return data, batched
@@ -139,7 +140,7 @@ def _example(x: Tensor, positions: dict[Any, int]) -> Tensor:
     data = x.data
     if not isinstance(data, Batched):
         return x
-    whole = raised(data.value)
+    whole = raised(data.below)
     value = _example(whole, positions)
     if data.interpreter in positions:
         return op.getitem(value, index=(positions[data.interpreter],))
@@ -151,7 +152,7 @@ def differentiated(x: Any) -> bool:
     while isinstance(x, Tensor):
         if x.grad_node is not None or (isinstance(x.data, Traced) and not isinstance(x.data, Batched)):
             return True
-        x = x.data.value if isinstance(x.data, Batched) else None
+        x = x.data.below if isinstance(x.data, Batched) else None
     return False
 
 
@@ -177,6 +178,10 @@ class Carry:
         """Return leaves in the carry's structure."""
         return unflatten(self.structure, self.leaves if leaves is None else leaves)
 
+    def copied(self, leaves: Sequence[Tensor]) -> Any:
+        """Return leaves in the carry's structure for the user's code, which may change them in place."""
+        return self.tree([same_value(x) for x in leaves])
+
     def advance(
         self,
         body: Callable[[Any], tuple[Any, Any]],
@@ -188,7 +193,7 @@ class Carry:
         Where `going` is a tensor, the examples of a batch for which it does not hold keep their state.
         """
         start = leaves if going is True else [guarded(going, x) for x in leaves]
-        tree, extra = body(self.tree(start))
+        tree, extra = body(self.copied(start))
         new, structure = tensors_of(tree)
         same_structure(structure, self.structure, self.operation, "the carry")
         adapted = self._adapted(leaves, new) if self.unsettled else None

@@ -56,22 +56,21 @@ def checkpoint(function: Function) -> Function:
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten((args, kwargs))
         places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
-        given = [_same_value(leaves[i]) for i in places]
+        given = [leaves[i] for i in places]
         returned: list[Any] = []  # the results' structure around None for each tensor
 
         def run(tensors: list[Tensor]) -> list[Tensor]:
-            filled = list(leaves)
-            copies = [_same_value(x) for x in tensors]
-            for i, x in zip(places, copies, strict=True):
+            filled, before = list(leaves), [x.data for x in tensors]
+            for i, x in zip(places, tensors, strict=True):
                 filled[i] = x
             inner_args, inner_kwargs = unflatten(structure, filled)
             found, found_structure = flatten(function(*inner_args, **inner_kwargs))
-            _refuse_changes(tensors, copies)
+            _refuse_changes(before, tensors)
             returned[:] = [None if isinstance(x, Tensor) else x for x in found], found_structure
             return [x for x in found if isinstance(x, Tensor)]
 
         for i in places:
-            leaves[i] = None  # the copies are kept, so that the caller may assign to its own
+            leaves[i] = None  # copies are kept, so that the caller may assign to its own
         results = iter(segment(run, given))
         found, found_structure = returned
         return unflatten(found_structure, [next(results) if x is None else x for x in found])
@@ -123,7 +122,11 @@ def checkpoint_sequential(
     blocks = list(functions)
     if not blocks:
         raise ArgumentError(
-            "there is nothing to call", operation="checkpoint_sequential", expected="functions", found="none"
+            "there is nothing to call",
+            operation="checkpoint_sequential",
+            expected="functions",
+            found="none",
+            remedy="pass at least one function",
         )
     for name, value in (("segments", segments), ("levels", levels)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
@@ -153,21 +156,14 @@ def _chain(blocks: list[Function], segments: int | None, levels: int) -> Functio
     return composed
 
 
-def _same_value(x: Tensor) -> Tensor:
-    """Return another object for the same value and graph, which in-place statements on `x` do not reach."""
-    copied = object.__new__(type(x))
-    copied.data, copied.grad, copied.grad_node = x.data, None, x.grad_node
-    return copied
-
-
-def _refuse_changes(before: Sequence[Tensor], after: Sequence[Tensor]) -> None:
+def _refuse_changes(before: Sequence[Any], tensors: Sequence[Tensor]) -> None:
     """Raise if the function has assigned to one of its arguments."""
-    for old, new in zip(before, after, strict=True):
-        if new.data is not old.data:
+    for data, x in zip(before, tensors, strict=True):
+        if x.data is not data:
             raise UnsupportedOperationError(
                 "the function changes an argument in place",
                 operation="checkpoint",
-                inputs=describe(old),
+                inputs=describe(x),
                 expected="a function that leaves its arguments as they are",
                 found="an in-place statement on an argument",
                 remedy="work on a copy: y = x.clone()",

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from everyo.core.copying import same_value
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError, describe
+from everyo.core.traced import staging
+from everyo.errors import ArgumentError, DTypeError, describe
 from everyo.ops.creation import asarray
+from everyo.ops.ranges import arange
 from everyo.transforms.carry import (
     Carry,
     bottom,
@@ -75,6 +78,9 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     >>> print(eo.vmap(eo.grad(safe_sqrt))(eo.tensor([4.0, -1.0])))
     [0.25 0.  ]
     """
+    stages = staging.get()
+    if stages is not None and isinstance(pred, Tensor):
+        return stages.cond(pred, true_fun, false_fun, operands)
     holds = decided(pred, "cond")
     if holds is True or holds is False:
         leaves, structure = leaves_of((true_fun if holds else false_fun)(*operands))
@@ -97,7 +103,7 @@ def _like(value: Any, other: Any) -> Tensor:
 def _branch(function: Callable[..., Any], operands: Any, taken: Any) -> tuple[list[Any], Any]:
     """Return leaves and structure of a branch that only the examples of `taken` take."""
     leaves, structure = leaves_of(operands)
-    safe = [guarded(taken, x) if isinstance(x, Tensor) else x for x in leaves]
+    safe = [guarded(taken, same_value(x)) if isinstance(x, Tensor) else x for x in leaves]
     return leaves_of(function(*unflatten(structure, safe)))
 
 
@@ -147,10 +153,13 @@ def while_loop(
     >>> halved(eo.tensor(20.0)).item(), eo.grad(halved)(20.0).item()
     (0.625, 0.03125)
     """
+    stages = staging.get()
+    if stages is not None:
+        return stages.while_loop(cond_fun, body_fun, init_val)
     carry = Carry(init_val, "while_loop")
 
     def step(number: int, leaves: State) -> tuple[State, bool]:
-        going = decided(cond_fun(carry.tree(leaves)), "while_loop")
+        going = decided(cond_fun(carry.copied(leaves)), "while_loop")
         if going is False:
             return leaves, False
         return carry.advance(lambda tree: (body_fun(tree), None), leaves, going)[0], True
@@ -199,6 +208,9 @@ def fori_loop(
     >>> power(eo.tensor(2.0)).item(), eo.grad(power)(2.0).item()
     (8.0, 12.0)
     """
+    stages = staging.get()
+    if stages is not None:
+        return _staged_fori(stages, lower, upper, body_fun, init_val)
     start, stop = _bound(lower), _bound(upper)
     carry = Carry(init_val, "fori_loop")
 
@@ -207,9 +219,23 @@ def fori_loop(
         going = decided(i < stop, "fori_loop")
         if going is False:
             return leaves, False
+        if going is not True and isinstance(i, Tensor):
+            i = guarded(going, i)  # an example that is done must not index with a number beyond its last
         return carry.advance(lambda tree: (body_fun(i, tree), None), leaves, going)[0], True
 
     return carry.tree(_repeat(step, carry, checkpoint_every))
+
+
+def _staged_fori(stages: Any, lower: Any, upper: Any, body: Callable[..., Any], init: Any) -> Any:
+    """The loop as a scan if the number of turns is known, else as a while loop; the index is a tensor."""
+    if isinstance(lower, int) and isinstance(upper, int):
+        indices = arange(lower, max(upper, lower), dtype="int64")
+        return stages.scan(lambda state, i: (body(i, state), None), init, indices, None, False)[0]
+    first = as_tensor(lower).astype("int64")
+    _, state = stages.while_loop(
+        lambda carry: carry[0] < upper, lambda carry: (carry[0] + 1, body(*carry)), (first, init)
+    )
+    return state
 
 
 def _repeat(step: Step, carry: Carry, every: int | None) -> State:
@@ -238,14 +264,16 @@ def _bound(value: Any) -> Any:
     """Return a bound as an int, or as a tensor where each example of a batch has its own."""
     if isinstance(value, int):
         return value
-    bound = as_tensor(value)
-    if bound.size != 1 or bound.dtype.kind not in "iu":
+    try:
+        bound: Any = as_tensor(value)
+    except DTypeError:
+        bound = None
+    if bound is None or bound.size != 1 or bound.dtype.kind not in "iu":
         raise ArgumentError(
             "a bound is not one integer",
             operation="fori_loop",
-            inputs=describe(bound),
             expected="an int or an integer tensor of one element",
-            found=f"{bound.dtype} of shape {tuple(bound.shape)}",
+            found=repr(value) if bound is None else describe(bound),
             remedy="convert it with int(...)",
         )
     bound = op.reshape(bound, shape=())

@@ -9,6 +9,7 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError
+from everyo.ops.creation import zeros_like
 from everyo.transforms.custom_calls import call
 from everyo.transforms.custom_rules import Rules
 from everyo.transforms.custom_values import Optional, Tensors, differentiated
@@ -23,7 +24,8 @@ class _Call(Rules):
 
     def __init__(self, owner: _Customized, args: Sequence[Any]) -> None:
         super().__init__()
-        self.owner, self.name = owner, owner.__name__
+        self.owner = self.source = owner
+        self.name = owner.__name__
         fixed = {n % len(args) if -len(args) <= n < len(args) else n for n in owner.nondiff_argnums}
         self.fixed = [(i, a) for i, a in enumerate(args) if i in fixed]
         self.trees = [flatten(a) for i, a in enumerate(args) if i not in fixed]
@@ -37,9 +39,16 @@ class _Call(Rules):
 
     def arguments(self, tensors: Sequence[Any]) -> list[Any]:
         """Return the differentiable arguments around new tensors."""
+        return self._filled(tensors, lambda x: x)
+
+    def directions(self, tangents: Sequence[Any]) -> list[Any]:
+        """Return tangents in the containers of the arguments; zeros for numbers and arrays, as constants."""
+        return self._filled(tangents, _zero)
+
+    def _filled(self, tensors: Sequence[Any], constant: Callable[[Any], Any]) -> list[Any]:
         values = iter(tensors)
         return [
-            unflatten(structure, [next(values) if x is _HOLE else x for x in leaves])
+            unflatten(structure, [next(values) if x is _HOLE else constant(x) for x in leaves])
             for leaves, structure in self.trees
         ]
 
@@ -68,6 +77,13 @@ class _Call(Rules):
     def given(self) -> list[Any]:
         """Return the arguments that are fixed."""
         return [a for _, a in self.fixed]
+
+
+def _zero(x: Any) -> Any:
+    """Return the tangent of a constant; what is no number has none and stays."""
+    if isinstance(x, (int, float, complex)) and not isinstance(x, bool):
+        return 0.0
+    return zeros_like(x) if hasattr(x, "dtype") else x
 
 
 class _Hole:
@@ -137,6 +153,7 @@ class _VJPCall(_Call):
                 operation=self.name,
                 expected="(result, residuals)",
                 found=type(pair).__name__,
+                remedy="return (result, None) if the backward rule needs nothing",
             )
         return self.results(pair[0]), pair[1]
 
@@ -163,9 +180,8 @@ class custom_vjp(_Customized):
 
     Where nothing is differentiated, the function itself runs. Under `grad`, ``backward()`` and the like
     the forward rule runs in its place, and the backward rule gives the gradients. Forward mode (`jvp`,
-    `jacfwd`, `hvp`) transposes the backward rule, so that both modes agree; the rule must then be linear in
-    the incoming gradient, as true derivatives are. A second derivative goes through the backward rule and
-    through what it has kept; a rule that computes in NumPy raises there. `vmap` maps the rules.
+    `jacfwd`, `hvp`) transposes the backward rule, so that both modes agree. A second derivative goes through
+    the backward rule and through what it has kept. `vmap` maps the rules.
 
     Parameters
     ----------
@@ -174,6 +190,12 @@ class custom_vjp(_Customized):
         them as arguments.
     nondiff_argnums : int or sequence of int, default ()
         Positions of arguments that are passed to the rules as they are and have no gradient.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        In forward mode, if the backward rule is not linear in the incoming gradient, as where it clips it;
+        there and in derivatives of higher order, if it computes in NumPy.
 
     Examples
     --------
@@ -224,11 +246,8 @@ class _JVPCall(_Call):
         return self.results(self.owner.function(*self.all_arguments(inputs))), list(inputs)
 
     def forward_rule(self, kept: Any, inputs: Tensors, tangents: Optional) -> Optional:
-        from everyo.ops.creation import zeros_like
-
         moving = [zeros_like(x) if t is None else t for x, t in zip(inputs, tangents, strict=True)]
-        primals = tuple(self.arguments(inputs))
-        directions = tuple(self.arguments(moving))
+        primals, directions = tuple(self.arguments(inputs)), tuple(self.directions(moving))
         pair = self.owner.rule(*self.given(), primals, directions)
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ArgumentError(
@@ -236,6 +255,7 @@ class _JVPCall(_Call):
                 operation=self.name,
                 expected="(result, tangent of the result)",
                 found=type(pair).__name__,
+                remedy="return (f(*primals), tangent)",
             )
         leaves, structure = self.out
         parts = _up_to(structure, pair[1], len(leaves), self.name, "the tangent of the result")
@@ -245,8 +265,8 @@ class _JVPCall(_Call):
 class custom_jvp(_Customized):
     """A function whose forward-mode derivative is given by a rule, set with `defjvp`.
 
-    Reverse mode transposes the rule, which must be linear in the tangents; it runs the rule again in the
-    backward pass. Derivatives of higher order differentiate the rule. `vmap` maps it.
+    Reverse mode transposes the rule, which it runs again in the backward pass. Derivatives of higher order
+    differentiate the rule. `vmap` maps it.
 
     Parameters
     ----------
@@ -255,6 +275,11 @@ class custom_jvp(_Customized):
         them as arguments.
     nondiff_argnums : int or sequence of int, default ()
         Positions of arguments that are passed to the rule as they are and have no derivative.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        In reverse mode, if the rule is not linear in the tangents, or computes in NumPy.
 
     Examples
     --------
@@ -306,7 +331,10 @@ class custom_jvp(_Customized):
 
         if self.nondiff_argnums:
             raise ArgumentError(
-                "defjvps has no place for nondiff_argnums", operation=self.__name__, expected="defjvp"
+                "defjvps has no place for nondiff_argnums",
+                operation=self.__name__,
+                expected="defjvp",
+                remedy="write one rule for all arguments with defjvp",
             )
         self.rule = rule
 
@@ -344,6 +372,7 @@ def _positional(function: Function, args: Sequence[Any], kwargs: dict[str, Any])
             operation=function.__name__,
             expected="arguments that can be passed by position",
             found=", ".join(bound.kwargs),
+            remedy="make them positional, or bind them with functools.partial",
         )
     return bound.args
 
@@ -362,4 +391,5 @@ def _up_to(structure: Any, tree: Any, count: int, operation: str, what: str) -> 
             operation=operation,
             expected=str(structure),
             found=str(error),
+            remedy="return the same containers, with None where a tensor is zero",
         ) from None

@@ -8,7 +8,6 @@ forward function, which is then differentiated itself.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -18,7 +17,6 @@ from everyo.core.modes import current_mode
 from everyo.core.primitive import OUT, STATIC, Plan, Primitive
 from everyo.core.tensor import Tensor
 from everyo.core.traced import batches, top_of
-from everyo.core.walk import recording
 from everyo.errors import GraphStateError, describe
 from everyo.transforms.custom_values import (
     Layout,
@@ -66,6 +64,10 @@ class CallRules(Protocol):
         """Return a tangent, or None, for each result."""
         ...
 
+    def require_linear(self, residuals: Tensors, needs: tuple[bool, ...]) -> None:
+        """Raise unless the user's backward rule is linear in the incoming gradients."""
+        ...
+
     def user_batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int) -> tuple[Any, ...]:
         """Return what the user's batching rule returns, the batch first."""
         ...
@@ -100,7 +102,9 @@ class Mapped:
             batches.reset(outer)
 
     def forward(self, inputs: Tensors) -> tuple[Tensors, Tensors]:
-        return self._map(self.rules.forward, inputs)
+        results = self._map(self.rules.forward, inputs)
+        layout_of(self.rules).mapped = True
+        return results
 
     def again(self, inputs: Tensors) -> Tensors:
         return self._map(self.rules.again, inputs)
@@ -110,6 +114,9 @@ class Mapped:
 
     def push(self, inputs: Tensors, residuals: Tensors, tangents: Optional) -> Optional:
         return self._map(self.rules.push, inputs, residuals, tangents)
+
+    def require_linear(self, residuals: Tensors, needs: tuple[bool, ...]) -> None:
+        self._map(lambda rs: self.rules.require_linear(rs, needs), residuals)
 
 
 class Custom(Primitive):
@@ -146,7 +153,9 @@ class Custom(Primitive):
         results = tuple([self._constant(x).data for x in (*outs, *extras)])
         mask = sum(1 << i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.grad_node is not None)
         if mask and current_mode().grad:
-            return recorded(results, record(self, inputs, arrays, {}, results, mask))
+            node = record(self, inputs, arrays, {}, results, mask)
+            node.ensure_extras()  # so that a walk takes the way on which it sets the mode for user code
+            return recorded(results, node)
         return tuple(map(wrap, results)) if any(isinstance(x, Tensor) for x in inputs) else results
 
     def _constant(self, x: Tensor) -> Tensor:
@@ -169,7 +178,7 @@ class Custom(Primitive):
         needs = tuple(bool(wanted >> i & 1) for i in range(count))
         reads = (
             range(count)
-            if layout.count or layout.opaque
+            if layout.count or layout.whole
             else sorted({i for k, i in layout.sources if k == "input"})
         )
         first = len(layout.outs)
@@ -187,7 +196,12 @@ class Custom(Primitive):
             return [found[i] for i in range(count) if needs[i]]
 
         positions = tuple(i for i in range(count) if wanted >> i & 1)
-        return Plan(self, save, None, pull, (*reads, OUT, STATIC), positions, count)
+        return Plan(self, save, None, pull, (*reads, OUT if kept else STATIC, STATIC), positions, count)
+
+    def require_linear(self, moving: Sequence[bool], inputs: Sequence[Any], out: Sequence[Any]) -> None:
+        """Raise unless what pulls back to the moving inputs is linear too."""
+        residuals = layout_of(self.rules).pick(inputs, out)
+        self.rules.require_linear(residuals, tuple(moving))
 
 
 def _unused(xp: Any, *inputs: Any) -> Any:
@@ -209,25 +223,25 @@ def _pull(
     gs = {j: conjugated(raised(c.settle() if hasattr(c, "settle") else c)) for j, c in g.items()}
     held = [inputs.get(i) for i in range(len(needs))]
     found: Optional = [None] * len(needs)
-    with recording(False) if eager and not primitive.lifted else contextlib.nullcontext():
-        if any(j < first for j in gs):
-            complete: Optional = [gs.get(j) for j in range(first)]
-            if rules.materialize:
-                complete = [zeros(specs[j]) if c is None else c for j, c in enumerate(complete)]
-            found = rules.pull(layout.pick(held, parts), complete, needs)
-        if any(j >= first for j in gs):
-            extra = {j - first: c for j, c in gs.items() if j >= first}
-            places = [s for s in range(layout.count) if floating(specs[first + s][1])]
-            tensors = [raised(x) for x in held]
-            moved = [i for i, need in enumerate(needs) if need]
-            run = _varying(rules.again, tensors, moved)
-            with explained(rules.name, "forward", True):
-                _, pullback = vjp(run, *(tensors[i] for i in moved))
-            seeds = [extra[s] if s in extra else zeros(specs[first + s]) for s in places]
-            for i, c in zip(moved, pullback(seeds), strict=True):
-                found[i] = c if found[i] is None else found[i] + c
+    if any(j < first for j in gs):
+        complete: Optional = [gs.get(j) for j in range(first)]
+        if rules.materialize:
+            complete = [zeros(specs[j]) if c is None else c for j, c in enumerate(complete)]
+        found = rules.pull(layout.pick(held, parts), complete, needs)
+    if any(j >= first for j in gs):
+        extra = {j - first: c for j, c in gs.items() if j >= first}
+        places = [s for s in range(layout.count) if floating(specs[first + s][1])]
+        tensors = [raised(x) for x in held]
+        moved = [i for i, need in enumerate(needs) if need]
+        run = _varying(rules.again, tensors, moved)
+        with explained(rules.name, "forward", True):
+            _, pullback = vjp(run, *(tensors[i] for i in moved))
+        seeds = [extra[s] if s in extra else zeros(specs[first + s]) for s in places]
+        for i, c in zip(moved, pullback(seeds), strict=True):
+            found[i] = c if found[i] is None else found[i] + c
+    raw = eager and not current_mode().grad  # where nothing is recorded, no captured tensor is followed
     return [
-        None if c is None else conjugated(c).data if eager and not c.level else lower(conjugated(c))
+        None if c is None else conjugated(c).data if raw and not c.level else lower(conjugated(c))
         for c in found
     ]
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any
 
+from everyo.core.tape import next_age
 from everyo.core.tensor import Tensor
+from everyo.core.traced import readings
 from everyo.errors import ShapeError, UnsupportedOperationError
 from everyo.ops.replay import Draws
 from everyo.transforms.custom_calls import call, layout_of
@@ -18,14 +22,18 @@ from everyo.transforms.custom_values import (
     explained,
     fitted,
     floating,
+    not_linear,
     not_traceable,
     probe,
     spread,
     zeros,
 )
-from everyo.transforms.derivatives import vjp
+from everyo.transforms.linearity import transposed, transposing
 from everyo.transforms.reverse import tape
 from everyo.transforms.trees import flatten
+
+# The functions whose backward rule is being looked at.
+_checked: ContextVar[frozenset[Any]] = ContextVar("everyo_checked", default=frozenset())
 
 
 class Rules:
@@ -39,6 +47,7 @@ class Rules:
     has_backward = has_forward_rule = has_batch = False
     once = False  # the backward rule cannot be differentiated
     materialize = True  # it gets zeros for results that do not matter, instead of None
+    source: Any = None  # whose rules they are
 
     def __init__(self) -> None:
         self.draws = Draws()
@@ -63,9 +72,15 @@ class Rules:
 
     def forward(self, inputs: Tensors) -> tuple[Tensors, Tensors]:
         """Return the results and the kept values that are neither inputs nor results."""
-        with self.draws.noted():
-            outs, kept = self.run(inputs)
-        layout = Layout(inputs, outs, kept, self.constants)
+        read: list[str] = []
+        born = next_age()
+        token = readings.set(read)
+        try:
+            with self.draws.noted():
+                outs, kept = self.run(inputs)
+        finally:
+            readings.reset(token)
+        layout = Layout(inputs, outs, kept, self.constants, bool(read), born)
         layout.opaque |= self.once
         extras, layout.extras = layout.extras, []
         if self.layout is None:
@@ -88,23 +103,35 @@ class Rules:
         live = [x for x in (*residuals, *gs) if x is not None and carries(x)]
         if self.once and live:
             residuals, gs = detached(residuals), detached(gs)
-        tree = layout.restore(residuals)
+        tree = self._restored(residuals)
+        if live and transposing.get():
+            self.require_linear(residuals, needs)
         with explained(self.name, "backward", bool(live)):
             results = self._checked(self.backward(tree, gs, needs), needs)
         if live:
-            dead = [r is not None and (layout.opaque or not carries(r)) for r in results]
-            if any(dead) and not layout.opaque:
+            opaque = self.once or (layout.opaque and any(map(carries, residuals)))
+            dead = [r is not None and (opaque or not carries(r)) for r in results]
+            if any(dead) and not opaque:
                 followed = self._followed(tree, gs, needs)
                 dead = [d and not f for d, f in zip(dead, followed, strict=True)]
             results = [self._barrier(r, live) if d else r for r, d in zip(results, dead, strict=True)]
         return results
 
+    def _restored(self, residuals: Tensors) -> Any:
+        """Return the tree of kept values; where objects in it may hide some, as a second run returns them."""
+        layout = layout_of(self)
+        inputs = residuals[-len(layout.inputs) :]
+        if not layout.hidden or self.once or not (layout.mapped or any(map(carries, inputs))):
+            return layout.restore(residuals)
+        with explained(self.name, "forward", True), self.draws.again():
+            _, kept = self.run(inputs)
+        return layout.restore(residuals, flatten(kept)[0])
+
     def push(self, inputs: Tensors, residuals: Tensors, tangents: Optional) -> Optional:
         """Return a tangent, or None, for each result."""
         if not self.has_forward_rule:
             return self._transposed_backward(residuals, tangents)
-        tree = layout_of(self).restore(residuals)
-        found = list(self.forward_rule(tree, inputs, tangents))
+        found = list(self.forward_rule(self._restored(residuals), inputs, tangents))
         specs = layout_of(self).outs
         if len(found) != len(specs):
             raise self._miscounted("jvp", "tangent", "result", len(specs), len(found))
@@ -122,13 +149,44 @@ class Rules:
         places = [j for j, (_, dtype) in enumerate(layout.outs) if floating(dtype)]
 
         def linear(*gs: Tensor) -> Tensors:
-            given = dict(zip(places, gs, strict=True))
-            complete: Optional = [given[j] if j in given else zeros(s) for j, s in enumerate(layout.outs)]
-            found = self.pull(residuals, complete, needs)
+            found = self.pull(residuals, self._complete(gs, places), needs)
             return [zeros(layout.inputs[i]) if found[i] is None else found[i] for i in moved]  # type: ignore[misc]
 
-        _, transpose = vjp(linear, *(probe(layout.outs[j]) for j in places))
+        refuse = functools.partial(not_linear, self.name, "backward")
+        transpose = transposed(linear, [layout.outs[j] for j in places], refuse)
         return spread(transpose([tangents[i] for i in moved]), places, len(layout.outs))
+
+    def require_linear(self, residuals: Tensors, needs: tuple[bool, ...]) -> None:
+        """Raise unless the backward rule is linear in the incoming gradients.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            With the operation in it that is not.
+        """
+        checked = _checked.get()
+        if not self.has_backward or self.source in checked:  # a rule may call the function that it belongs to
+            return
+        token = _checked.set(checked | {self.source})
+        try:
+            layout = layout_of(self)
+            places = [j for j, (_, dtype) in enumerate(layout.outs) if floating(dtype)]
+            tree = self._restored(residuals)
+
+            def linear(*gs: Tensor) -> Tensors:
+                found = self._checked(self.backward(tree, self._complete(gs, places), needs), needs)
+                return [g for g in found if g is not None]
+
+            refuse = functools.partial(not_linear, self.name, "backward")
+            with explained(self.name, "backward", True):
+                transposed(linear, [layout.outs[j] for j in places], refuse)
+        finally:
+            _checked.reset(token)
+
+    def _complete(self, gs: Sequence[Tensor], places: Sequence[int]) -> Optional:
+        """Return a gradient for each result: zeros for those that have none."""
+        given = dict(zip(places, gs, strict=True))
+        return [given[j] if j in given else zeros(s) for j, s in enumerate(layout_of(self).outs)]
 
     def _transposed_forward(self, residuals: Tensors, gs: Optional, needs: tuple[bool, ...]) -> Optional:
         layout = layout_of(self)
@@ -146,13 +204,11 @@ class Rules:
 
         def linear(*ts: Tensor) -> Tensors:
             found = self.push(inputs, residuals, spread(ts, moved, len(needs)))
-            for t in (found[j] for j in places):
-                if t is not None and t.grad_node is None and t._host("print").any():
-                    raise not_traceable(self.name, "jvp", "transposed")
             return [zeros(layout.outs[j]) if found[j] is None else found[j] for j in places]  # type: ignore[misc]
 
+        refuse = functools.partial(not_linear, self.name, "jvp")
         with explained(self.name, "jvp", True):
-            _, transpose = vjp(linear, *(probe(layout.inputs[i]) for i in moved))
+            transpose = transposed(linear, [layout.inputs[i] for i in moved], refuse)
         seeds = [zeros(layout.outs[j]) if gs[j] is None else gs[j] for j in places]
         return spread(transpose(seeds), moved, len(needs))
 
@@ -173,6 +229,7 @@ class Rules:
             operation=self.name,
             expected=f"{expected}, with None where it is zero",
             found=str(found),
+            remedy="return one for each, in order",
         )
 
     def _followed(self, tree: Any, gs: Optional, needs: tuple[bool, ...]) -> list[bool]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import enum
+import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from everyo.core.device import backend_of
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import current_mode
 from everyo.core.registry import op
@@ -22,24 +25,57 @@ Optional = list[Tensor | None]
 Spec = tuple[tuple[int, ...], Any]
 
 
-class Layout:
-    """What a run has returned: shapes and dtypes, and where each kept value comes from."""
+PLAIN = (bool, int, str, bytes, float, complex, slice, range, type, enum.Enum, types.EllipsisType)
 
-    def __init__(self, inputs: Tensors, outs: Tensors, kept: Any, constants: Sequence[Any]) -> None:
+
+class Layout:
+    """What a run has returned: shapes and dtypes, and where each kept value comes from.
+
+    `read` tells whether the run has taken values out of tensors, `born` is an age from before it.
+
+    Attributes
+    ----------
+    opaque : bool
+        Kept values depend on the inputs in ways that no derivative can follow: arrays, and numbers read.
+    hidden : bool
+        Kept objects may hold values that depend on the inputs: closures, pullbacks, tensors from outside. A
+        second run on tensors that are differentiated makes objects that can be followed.
+    mapped : bool
+        The run was under `vmap`, so that what objects hold is of no use outside of it.
+    """
+
+    def __init__(
+        self, inputs: Tensors, outs: Tensors, kept: Any, constants: Sequence[Any], read: bool, born: int
+    ) -> None:
         leaves, self.structure = flatten(kept)
         here = max(x.level for x in inputs)
         self.inputs: list[Spec] = [(tuple(x.shape), x.dtype) for x in inputs]
         self.outs: list[Spec] = [(tuple(x.shape), x.dtype) for x in outs]
         self.extras: Tensors = []
         self.sources: list[tuple[str, Any]] = []
-        self.opaque = False  # kept values depend on the inputs in ways that the engine does not know
+        self.opaque = self.hidden = self.mapped = False
         for leaf in leaves:
-            self.sources.append(self._source(leaf, inputs, outs, here))
-            if hasattr(leaf, "dtype") and not isinstance(leaf, Tensor) and floating(leaf.dtype):
-                self.opaque |= not any(leaf is c for c in constants)  # an array, perhaps of an input
+            self.sources.append(self._source(leaf, inputs, outs, here, born))
+            if not isinstance(leaf, Tensor) and not any(leaf is c for c in constants):
+                self._suspect(leaf, read)
         self.count = len(self.extras)
 
-    def _source(self, leaf: Any, inputs: Tensors, outs: Tensors, here: int) -> tuple[str, Any]:
+    def _suspect(self, leaf: Any, read: bool) -> None:
+        """Mark what a kept leaf that is no tensor may hide."""
+        if backend_of(leaf) is not None:
+            self.opaque |= floating(leaf.dtype)
+        elif isinstance(leaf, (float, complex)):
+            self.opaque |= read
+        elif not isinstance(leaf, PLAIN):
+            self.opaque |= read
+            self.hidden = True
+
+    @property
+    def whole(self) -> bool:
+        """Whether the inputs are kept beside what the run has kept."""
+        return self.opaque or self.hidden
+
+    def _source(self, leaf: Any, inputs: Tensors, outs: Tensors, here: int, born: int) -> tuple[str, Any]:
         if not isinstance(leaf, Tensor):
             return "static", leaf
         for kind, known in (("input", inputs), ("out", outs)):
@@ -47,7 +83,9 @@ class Layout:
                 if leaf is x or (leaf.data is x.data and leaf.grad_node is None):
                     return kind, i
         if leaf.grad_node is not None or leaf.level > here:
-            self.opaque = True
+            captured = leaf.level <= here and leaf._require_node("custom").age < born
+            self.hidden |= captured
+            self.opaque |= not captured  # of a graph that the run has made of values it detached
             return "static", leaf
         self.extras.append(leaf)
         return "extra", len(self.extras) - 1
@@ -55,16 +93,20 @@ class Layout:
     def pick(self, inputs: Sequence[Any], outs: Sequence[Any]) -> Tensors:
         """Return the kept tensors from the inputs and the results with the kept values behind them.
 
-        The inputs follow where the kept values depend on them in an unknown way.
+        The inputs follow where kept values may depend on them in an unknown way.
         """
         places = {"input": (inputs, 0), "out": (outs, 0), "extra": (outs, len(self.outs))}
         kept = [raised(places[kind][0][i + places[kind][1]]) for kind, i in self.sources if kind != "static"]
-        return kept + [raised(x) for x in inputs] if self.opaque else kept
+        return kept + [raised(x) for x in inputs] if self.whole else kept
 
-    def restore(self, residuals: Tensors) -> Any:
-        """Return the tree of kept values around new tensors."""
+    def restore(self, residuals: Tensors, statics: Sequence[Any] | None = None) -> Any:
+        """Return the tree of kept values around new tensors; `statics` replaces the leaves that are none."""
         tensors = iter(residuals)
-        return unflatten(self.structure, [x if k == "static" else next(tensors) for k, x in self.sources])
+        found = [x for _, x in self.sources] if statics is None else statics
+        leaves = [
+            x if kind == "static" else next(tensors) for x, (kind, _) in zip(found, self.sources, strict=True)
+        ]
+        return unflatten(self.structure, leaves)
 
 
 def carriers(x: Any) -> set[Any]:
@@ -89,9 +131,8 @@ def carries(x: Any) -> bool:
 
 def differentiated(inputs: Sequence[Any]) -> bool:
     """Return whether a call on `inputs` needs its derivative rules."""
-    if current_mode().grad:
-        return any(carries(x) for x in inputs)
-    return any(c is not None and c.name == "jvp" for x in inputs for c in carriers(x))
+    mode = current_mode()
+    return any(mode.grad if c is None else mode.held < c.level for x in inputs for c in carriers(x))
 
 
 def fitted(name: str, rule: str, value: Any, spec: Spec, what: str) -> Tensor | None:
@@ -107,6 +148,7 @@ def fitted(name: str, rule: str, value: Any, spec: Spec, what: str) -> Tensor | 
             operation=name,
             expected="a tensor, an array, or None for zero",
             found=type(value).__name__,
+            remedy="return a tensor, or None for zero",
         )
     value = as_tensor(value)
     if tuple(value.shape) != shape:
@@ -174,6 +216,25 @@ def not_traceable(name: str, rule: str, how: str = "differentiated") -> Unsuppor
         expected=f"a {rule} written in EveryO's operations, from its arguments and what was saved",
         found="values that were detached or became NumPy arrays, or once_differentiable",
         remedy=f"write {rule} in eo functions: a derivative of it then follows",
+    )
+
+
+def not_linear(name: str, rule: str, found: str) -> UnsupportedOperationError:
+    """Return the error for a rule that has no transpose, as something in it is not linear."""
+    if found in ("numpy()", "stop_gradient", "no_grad"):
+        return not_traceable(name, rule, "transposed")
+    backward = rule == "backward"
+    vector = "the incoming gradient" if backward else "the tangents"
+    return UnsupportedOperationError(
+        f"its {rule} is not linear in {vector}, so that it has no transpose for "
+        + ("forward mode" if backward else "reverse mode"),
+        operation=name,
+        expected=f"sums of {vector} times what does not depend on {'it' if backward else 'them'}",
+        found=found,
+        remedy="give it a rule for forward mode too (an autograd.Function with jvp), or differentiate in "
+        "reverse mode alone: eo.grad, eo.vjp, eo.vhp"
+        if backward
+        else "write it as a custom_vjp or an autograd.Function, or differentiate in forward mode: eo.jvp",
     )
 
 

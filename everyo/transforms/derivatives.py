@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.transforms.levels import as_tensor
+from everyo.ops.axes import as_integers
+from everyo.transforms.directions import fitting
+from everyo.transforms.linearity import transposing
 from everyo.transforms.reverse import tape
-from everyo.transforms.trees import differentiable, flatten, matching, split_aux, unflatten
+from everyo.transforms.trees import (
+    differentiable,
+    flatten,
+    matching,
+    returned,
+    split_aux,
+    tree_map,
+    unflatten,
+)
 
 Function = Callable[..., Any]
+
+
+def as_names(argnames: Any, operation: str) -> list[Any]:
+    """Return `argnames` as a list; DTypeError for what is neither a name nor several."""
+    if isinstance(argnames, str) or not isinstance(argnames, Iterable):
+        argnames = [argnames]
+    names = list(argnames)
+    for name in names:
+        if not isinstance(name, str):
+            raise DTypeError(
+                "argnames holds something else than names",
+                operation=operation,
+                expected="a str, or several",
+                found=repr(name),
+                remedy="name positions with argnums",
+            )
+    return names
 
 
 class Arguments:
@@ -25,8 +53,8 @@ class Arguments:
         self.args, self.kwargs = list(args), dict(kwargs)
         if argnums is None and argnames is None:
             argnums = 0
-        positions = [] if argnums is None else [argnums] if isinstance(argnums, int) else list(argnums)
-        names = [] if argnames is None else [argnames] if isinstance(argnames, str) else list(argnames)
+        positions = [] if argnums is None else as_integers(argnums, "argnums", operation)
+        names = [] if argnames is None else as_names(argnames, operation)
         self.keys: list[Any] = [*(self._position(n, operation) for n in positions), *names]
         self.single = (
             len(self.keys) == 1
@@ -42,6 +70,8 @@ class Arguments:
                     found=name,
                     remedy="pass it by keyword, or name its position with argnums",
                 )
+        if len(set(self.keys)) < len(self.keys):
+            self._refuse_twice(operation)
         self.leaves: list[Any] = []
         self.structures: list[tuple[Any, int]] = []
         for key in self.keys:
@@ -49,6 +79,17 @@ class Arguments:
             self.leaves += leaves
             self.structures.append((structure, len(leaves)))
         self.points = differentiable(self.leaves, operation)
+
+    def _refuse_twice(self, operation: str) -> None:
+        """Raise for an argument that is named twice: which of the two derivatives would be its own?"""
+        twice = next(key for key in self.keys if self.keys.count(key) > 1)
+        raise ArgumentError(
+            f"argnums and argnames name argument {twice!r} twice",
+            operation=operation,
+            expected="each argument once",
+            found=", ".join(map(repr, self.keys)),
+            remedy="name it once; negative positions count from the end",
+        )
 
     def _position(self, number: int, operation: str) -> int:
         if not -len(self.args) <= number < len(self.args):
@@ -129,18 +170,22 @@ def value_and_grad(
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        arguments = Arguments(args, kwargs, argnums, argnames, "grad")
-        with tape() as recorder:
-            variables = [recorder.variable(p) for p in arguments.points]
-            result, aux = split_aux(arguments.call(function, variables), has_aux, "grad")
-            recorder.released(result)
-        output = _scalar(result)
-        gradients = recorder.pull([output], [None], variables)
+        arguments = Arguments(args, kwargs, argnums, argnames, "value_and_grad")
+        gradient, aux, output, recorder = _differentiated(function, arguments, has_aux, "value_and_grad")
         value = recorder.value(output)
-        answer = arguments.result(gradients)
-        return ((value, _values(aux, recorder)), answer) if has_aux else (value, answer)
+        return ((value, aux), gradient) if has_aux else (value, gradient)
 
     return transformed
+
+
+def _differentiated(
+    function: Function, arguments: Arguments, has_aux: bool, operation: str
+) -> tuple[Any, Any, Tensor, Any]:
+    """Return gradient and auxiliary data of a call, its output on the tape, and the tape."""
+    recorder, leaves, _, aux = on_tape(function, arguments, has_aux, operation)
+    output = _scalar(leaves, operation)
+    gradients = recorder.pull([output], [None], retain=False)
+    return arguments.result(gradients), aux, output, recorder
 
 
 def grad(
@@ -174,12 +219,17 @@ def grad(
     >>> print(eo.grad(eo.grad(eo.grad(lambda x: x**3)))(2.0))
     6.0
     """
-    both = value_and_grad(function, argnums, argnames, has_aux)
+    return gradient_of(function, argnums, argnames, has_aux, "grad")
+
+
+def gradient_of(function: Function, argnums: Any, argnames: Any, has_aux: bool, operation: str) -> Function:
+    """Return `grad` of a function; `operation` is what errors name."""
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        value, gradient = both(*args, **kwargs)
-        return (gradient, value[1]) if has_aux else gradient
+        arguments = Arguments(args, kwargs, argnums, argnames, operation)
+        gradient, aux, _, _ = _differentiated(function, arguments, has_aux, operation)
+        return (gradient, aux) if has_aux else gradient
 
     return transformed
 
@@ -202,14 +252,15 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
         ``function(*primals)``.
     pullback : callable
         ``pullback(cotangent)`` takes a tree like `value` and returns a tuple with ``J.T @ cotangent``
-        for each primal. It may be called any number of times.
+        for each primal; for complex values it is ``J.conj().T @ cotangent``. It may be called any number
+        of times.
     aux : any
         Only with `has_aux`.
 
     Raises
     ------
     ShapeError, DTypeError
-        If a cotangent does not fit the value.
+        If a cotangent does not fit the value, or a primal is an integer.
 
     Examples
     --------
@@ -218,19 +269,21 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     >>> [g.item() for g in pullback(eo.tensor([10.0]))]
     [50.0, 20.0]
     """
-    arguments = Arguments(primals, {}, tuple(range(len(primals))), None, "vjp")
-    with tape() as recorder:
-        variables = [recorder.variable(p) for p in arguments.points]
-        result, aux = split_aux(arguments.call(function, variables), has_aux, "vjp")
-        leaves, structure = flatten(result)
-        outputs = [as_tensor(recorder.released(leaf)) for leaf in leaves]
-    value = unflatten(structure, [recorder.value(o) for o in outputs])
+    return pulled_back(function, primals, has_aux, "vjp")
+
+
+def pulled_back(function: Function, primals: Sequence[Any], has_aux: bool, operation: str) -> Any:
+    """Return what `vjp` returns; `operation` is what errors name."""
+    arguments = Arguments(primals, {}, tuple(range(len(primals))), None, operation)
+    recorder, outputs, structure, aux = on_tape(function, arguments, has_aux, operation)
+    values = [recorder.value(o) for o in outputs]
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
-        seeds = matching(cotangent, structure, "vjp")
-        return arguments.result(recorder.pull(outputs, seeds, variables))
+        seeds = fitting(matching(cotangent, structure, operation), values, operation, "cotangent")
+        return arguments.result(recorder.pull(outputs, seeds, retain=True))
 
-    return (value, pullback, _values(aux, recorder)) if has_aux else (value, pullback)
+    value = unflatten(structure, values)
+    return (value, pullback, aux) if has_aux else (value, pullback)
 
 
 def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
@@ -251,7 +304,15 @@ def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
     value : pytree
         ``function(*primals)``.
     pushforward : callable
-        ``pushforward(*tangents)`` returns ``J @ tangents``, a tree like `value`.
+        ``pushforward(*tangents)`` returns ``J @ tangents``, a tree like `value`; zeros where that is of an
+        integer or boolean dtype.
+
+    Raises
+    ------
+    DTypeError
+        If a primal is an integer, or a tangent has another dtype than its primal.
+    ShapeError
+        If a tangent does not fit its primal.
 
     Examples
     --------
@@ -260,47 +321,82 @@ def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
     >>> pushforward(eo.tensor(2.0)).item()
     2.0
     """
-    value, pullback = vjp(function, *primals)
-    leaves, structure = flatten(value)
-    zeros = unflatten(structure, [op.zeros_like(leaf) for leaf in leaves])
-    _, transpose = vjp(pullback, zeros)
+    arguments = Arguments(primals, {}, tuple(range(len(primals))), None, "linearize")
+    recorder, outputs, structure, _ = on_tape(function, arguments, False, "linearize")
+    values = [recorder.value(o) for o in outputs]
+    smooth = [i for i, v in enumerate(values) if v.dtype.kind in DIFFERENTIABLE]
+
+    def pullback(*cotangents: Tensor) -> Any:
+        return recorder.pull([outputs[i] for i in smooth], cotangents, retain=True)
+
+    token = transposing.set(True)
+    try:
+        transpose = vjp(pullback, *(op.zeros_like(values[i]) for i in smooth))[1] if smooth else None
+    finally:
+        transposing.reset(token)
+    _, primal_structure = flatten(primals)
 
     def pushforward(*tangents: Any) -> Any:
-        return transpose(tangents)[0]
+        given = matching(tangents, primal_structure, "linearize")
+        directions = fitting(given, arguments.points, "linearize", "tangent")
+        pushed = [op.zeros_like(v) for v in values]
+        if transpose is not None:
+            for i, tangent in zip(smooth, transpose(directions), strict=True):
+                pushed[i] = tangent
+        return unflatten(structure, pushed)
 
-    return value, pushforward
+    return unflatten(structure, values), pushforward
 
 
-def _values(aux: Any, recorder: Any) -> Any:
-    """Return auxiliary data with its tensors on the level below."""
-    leaves, structure = flatten(aux)
-    return unflatten(structure, [recorder.value(x) if isinstance(x, Tensor) else x for x in leaves])
+def on_tape(
+    function: Function, arguments: Arguments, has_aux: bool, operation: str
+) -> tuple[Any, list[Any], Any, Any]:
+    """Call a function on a new tape; return the tape, leaves and structure of the result, and auxiliary data.
+
+    The leaves are values of the tape, the tensors in the auxiliary data are those of the level below.
+    """
+    with tape() as recorder:
+        variables = [recorder.variable(p) for p in arguments.points]
+        result, aux = split_aux(arguments.call(function, variables), has_aux, operation)
+        leaves, structure = flatten(result)
+        leaves = [returned(recorder.released(leaf), operation) for leaf in leaves]
+        if has_aux:
+            aux = tree_map(functools.partial(_settled, recorder), aux)
+    return recorder, leaves, structure, aux
 
 
-def _scalar(result: Any) -> Tensor:
-    leaves, structure = flatten(result)
-    if structure is not None and len(leaves) != 1:
+def _settled(recorder: Any, x: Any) -> Any:
+    """Return a leaf of the auxiliary data on the level below."""
+    return recorder.value(recorder.released(x)) if isinstance(x, Tensor) else x
+
+
+def _scalar(leaves: Sequence[Tensor], operation: str) -> Tensor:
+    """Return the one leaf of a result that must be a real scalar."""
+    if len(leaves) != 1:
         raise ShapeError(
-            "the function returned several values",
-            operation="grad",
+            "the function returned several values" if leaves else "the function returned nothing",
+            operation=operation,
             expected="one scalar",
-            found=f"a tree of {len(leaves)} values",
-            remedy="return (value, aux) and pass has_aux=True, or use jacobian",
+            found=f"a tree of {len(leaves)} values" if leaves else "None, or a tree without tensors",
+            remedy="return (value, aux) and pass has_aux=True, or use jacobian"
+            if leaves
+            else "let the function return its value",
         )
-    output = as_tensor(leaves[0])
+    output = leaves[0]
     if output.size != 1:
         raise ShapeError(
             "the function returned no scalar",
-            operation="grad",
+            operation=operation,
             inputs=describe(output),
             expected="one element",
             found=f"shape {tuple(output.shape)}",
-            remedy="reduce it, for example with .sum(), or use eo.jacobian, or eo.vjp with a cotangent",
+            remedy="reduce it, for example with .sum(); for all derivatives use eo.jacobian, or eo.hessian "
+            "in place of grad of grad; for some eo.vjp with a cotangent",
         )
     if output.dtype.kind == "c":
         raise DTypeError(
             "the function returned a complex value",
-            operation="grad",
+            operation=operation,
             expected="a real value",
             found=str(output.dtype),
             remedy="return a real loss such as eo.abs(z), or use eo.vjp with a cotangent",

@@ -6,27 +6,34 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.dispatch import wrap
+from everyo.core.modes import current_mode
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, rule_arguments
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced
 from everyo.core.walk import repair
-from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
+from everyo.errors import DTypeError, GraphStateError, describe
+from everyo.transforms.directions import fitting
 from everyo.transforms.levels import as_tensor, lower, raised
-from everyo.transforms.trees import differentiable, flatten, matching, split_aux, unflatten
+from everyo.transforms.trees import (
+    differentiable,
+    flatten,
+    matching,
+    require_some,
+    returned,
+    split_aux,
+    tree_map,
+    unflatten,
+)
 
 
 class Dual(Traced):
     """A value and its tangent, both of the level below."""
 
-    __slots__ = ("primal", "tangent")
+    __slots__ = ("tangent",)
 
     def __init__(self, interpreter: Interpreter, primal: Any, tangent: Any) -> None:
-        self.interpreter, self.primal, self.tangent = interpreter, primal, tangent
-
-    @property
-    def below(self) -> Any:
-        return self.primal
+        self.interpreter, self.below, self.tangent = interpreter, primal, tangent
 
     def concrete(self, operation: str) -> Any:
         if operation == "numpy":
@@ -38,7 +45,7 @@ class Dual(Traced):
                 found="a value inside jvp",
                 remedy="detach it first: x.detach().numpy()",
             )
-        return self.primal
+        return self.below
 
 
 class JVPInterpreter(Interpreter):
@@ -59,47 +66,56 @@ class JVPInterpreter(Interpreter):
         super().__exit__(*exc)
 
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Compute the primitive on the primals, push the tangents, and pair the two."""
-        primals = [x.data.primal if self.mine(x) else lower(x) for x in inputs]
-        tangents = [x.data.tangent if self.mine(x) else None for x in inputs]
+        """Compute the primitive on the primals, push the tangents, and pair the two.
+
+        Inside a `no_grad` block that the function itself has begun, no tangents are pushed.
+        """
+        primals, tangents = [], []
+        for x in inputs:
+            mine = self.mine(x)
+            primals.append(x.data.below if mine else lower(x))
+            tangents.append(x.data.tangent if mine else None)
         out = primitive(*primals, **params)
-        if primitive.jvp is None or all(t is None for t in tangents):
+        if primitive.jvp is None or current_mode().held >= self.level:
             return self.pair(out, None)
         return self.pair(out, self._push(primitive, primals, tangents, out, params))
 
     def _push(
         self, primitive: Primitive, primals: list[Any], tangents: list[Any], out: Any, params: dict[str, Any]
     ) -> Any:
-        self.watch.tripped = False
-        if primitive.jvp is LINEAR:
+        """Return the tangent of the result, or None for zero."""
+        rules: Any = primitive.jvp
+        if rules is LINEAR:
             pairs = zip(primals, tangents, strict=True)
-            return primitive(*(_zero(p) if t is None else t for p, t in pairs), **params)
-        if primitive.jvp is BILINEAR:
-            terms = [
-                primitive(*primals[:i], t, *primals[i + 1 :], **params)
-                for i, t in enumerate(tangents)
-                if t is not None
-            ]
-        elif callable(primitive.jvp):
-            return primitive.jvp(tangents, *_residuals(primitive, primitive.jvp, primals, out, params))
-        else:
-            terms = []
-            for i, t in enumerate(tangents):
-                rule = primitive.jvp[i] if primitive.jvp else None
-                if t is None or rule is None:
-                    continue
-                residuals = _residuals(primitive, rule, primals, out, params)
-                term = rule(t, *residuals)
-                if self.watch.tripped and primitive.family == "elementwise":
-                    (term,) = repair([term], t, residuals)
-                    self.watch.tripped = False
-                terms.append(term)
-        total = terms[0] if terms else None
-        for term in terms[1:]:
-            total = total + term
+            return primitive(*[_zero(p) if t is None else t for p, t in pairs], **params)
+        if callable(rules):
+            return rules(tangents, *_residuals(primitive, rules, primals, out, params))
+        total = None
+        for i, t in enumerate(tangents):
+            if t is None:
+                continue
+            if rules is BILINEAR:
+                term = primitive(*primals[:i], t, *primals[i + 1 :], **params)
+            else:
+                term = self._partial(primitive, rules[i], t, primals, out, params)
+            if term is not None:
+                total = term if total is None else total + term
         if total is not None and (total.shape != out.shape or total.dtype != out.dtype):
             total = op.broadcast_to(op.astype(total, dtype=out.dtype), shape=tuple(out.shape))
         return total
+
+    def _partial(
+        self, primitive: Primitive, rule: Any, t: Any, primals: list[Any], out: Any, params: dict[str, Any]
+    ) -> Any:
+        """Return what one input's rule makes of its tangent; None without a rule."""
+        if rule is None:
+            return None
+        residuals = _residuals(primitive, rule, primals, out, params)
+        self.watch.tripped = False
+        term = rule(t, *residuals)
+        if self.watch.tripped and primitive.family == "elementwise":
+            (term,) = repair([term], t, residuals)
+        return term
 
     def pair(self, out: Any, tangent: Any) -> Any:
         """Return a value with its tangent; without one it is a constant of the level below."""
@@ -111,7 +127,7 @@ class JVPInterpreter(Interpreter):
     def unpair(self, result: Any) -> tuple[Tensor, Tensor]:
         """Return value and tangent of a result of the function, as tensors of the level below."""
         if self.mine(result):
-            return raised(result.data.primal), raised(result.data.tangent)
+            return raised(result.data.below), raised(result.data.tangent)
         value = as_tensor(result)
         return value, op.zeros_like(value)
 
@@ -126,21 +142,22 @@ def _residuals(
 ) -> list[Any]:
     """Return what `rule` reads, by the names of its arguments."""
     found: list[Any] = []
+    names, alone = primitive.input_names, primitive.leading
     for name in rule_arguments(rule):
-        base = name.removesuffix("_shape").removesuffix("_dtype")
         if name == "out":
             found.append(out)
         elif name in params:
             found.append(params[name])
-        elif primitive.variadic and base == primitive.input_names[-1]:
-            attribute = name[len(base) + 1 :]
-            group = primals[primitive.leading :]
-            found.append(tuple(getattr(p, attribute) for p in group) if attribute else tuple(group))
-        elif name in primitive.input_names:
-            found.append(primals[primitive.input_names.index(name)])
+        elif name in names and names.index(name) < alone:
+            found.append(primals[names.index(name)])
         else:
-            value = primals[primitive.input_names.index(base)]
-            found.append(getattr(value, name[len(base) + 1 :]))
+            base = name.removesuffix("_shape").removesuffix("_dtype")
+            attribute, position = name[len(base) + 1 :], names.index(base)
+            if position < alone:
+                found.append(getattr(primals[position], attribute))
+            else:
+                group = primals[alone:]
+                found.append(tuple([getattr(p, attribute) for p in group] if attribute else group))
     return found
 
 
@@ -156,7 +173,8 @@ def jvp(
     primals : sequence of pytrees of tensors
         Where it is evaluated: one for each argument.
     tangents : sequence of pytrees of tensors
-        The direction: for each primal one of its structure, shapes and dtypes.
+        The direction: for each primal one of its structure, shapes and dtypes. A Python number takes the
+        dtype of its primal.
     has_aux : bool, default False
         The function returns ``(value, aux)``; `aux` is then returned as a third item.
 
@@ -179,53 +197,59 @@ def jvp(
     >>> print(value, tangent)
     [9.] [6.]
     """
+    return along(function, primals, tangents, has_aux, "jvp")
+
+
+def along(
+    function: Callable[..., Any],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: bool,
+    operation: str,
+) -> Any:
+    """Return what `jvp` returns; `operation` is what errors name."""
     for given, role in ((primals, "primals"), (tangents, "tangents")):
         if not isinstance(given, (tuple, list)):
             raise DTypeError(
                 f"the {role} are not a sequence",
-                operation="jvp",
+                operation=operation,
                 expected="a tuple with one entry for each argument of the function",
                 found=type(given).__name__,
                 remedy="write jvp(f, (x,), (v,)) for a function of one argument",
             )
     leaves, structure = flatten(tuple(primals))
-    points = differentiable(leaves, "jvp")
-    directions = [as_tensor(t) for t in matching(tuple(tangents), structure, "jvp")]
-    for p, t in zip(points, directions, strict=True):
-        _require_fit(p, t)
-    if not points:
-        raise ArgumentError(
-            "there is nothing to differentiate", operation="jvp", expected="at least one tensor"
-        )
+    points = differentiable(leaves, operation)
+    directions = fitting(matching(tuple(tangents), structure, operation), points, operation, "tangent")
+    require_some(points, operation)
+
+    def call(duals: Sequence[Tensor]) -> Any:
+        return function(*unflatten(structure, duals))
+
+    values, pushed, output_structure, aux = push(call, points, directions, has_aux, operation)
+    value, tangent = unflatten(output_structure, values), unflatten(output_structure, pushed)
+    return (value, tangent, aux) if has_aux else (value, tangent)
+
+
+def push(
+    call: Callable[[Sequence[Tensor]], Any],
+    points: Sequence[Tensor],
+    directions: Sequence[Tensor],
+    has_aux: bool,
+    operation: str,
+) -> tuple[list[Tensor], list[Tensor], Any, Any]:
+    """Call a function on points with tangents; return values, tangents and structure of its result.
+
+    Last comes the auxiliary data, whose tensors are those of the level below.
+    """
     with JVPInterpreter(points[0].backend) as interpreter:
         duals = [interpreter.pair(lower(p), lower(t)) for p, t in zip(points, directions, strict=True)]
-        result = function(*unflatten(structure, duals))
-        result, aux = split_aux(result, has_aux, "jvp")
-        outputs, output_structure = flatten(result)
-        pairs = [interpreter.unpair(interpreter.released(o)) for o in outputs]
-        kept, aux_structure = flatten(aux)
-        kept = [interpreter.unpair(x)[0] if isinstance(x, Tensor) else x for x in kept]
-    value = unflatten(output_structure, [v for v, _ in pairs])
-    tangent = unflatten(output_structure, [t for _, t in pairs])
-    return (value, tangent, unflatten(aux_structure, kept)) if has_aux else (value, tangent)
-
-
-def _require_fit(primal: Tensor, tangent: Tensor) -> None:
-    """Raise unless a tangent has the shape and dtype of its primal."""
-    if tuple(primal.shape) != tuple(tangent.shape):
-        raise ShapeError(
-            "a tangent has another shape than its primal",
-            operation="jvp",
-            inputs=describe(primal, tangent),
-            expected=f"shape {tuple(primal.shape)}",
-            found=f"shape {tuple(tangent.shape)}",
-        )
-    if primal.dtype != tangent.dtype:
-        raise DTypeError(
-            "primal and tangent must have one floating dtype",
-            operation="jvp",
-            inputs=describe(primal, tangent),
-            expected=str(primal.dtype),
-            found=str(tangent.dtype),
-            remedy="convert one with astype",
-        )
+        result, aux = split_aux(call(duals), has_aux, operation)
+        leaves, structure = flatten(result)
+        values, tangents = [], []
+        for leaf in leaves:
+            value, tangent = interpreter.unpair(returned(interpreter.released(leaf), operation))
+            values.append(value)
+            tangents.append(tangent)
+        if has_aux:
+            aux = tree_map(lambda x: interpreter.unpair(x)[0] if isinstance(x, Tensor) else x, aux)
+    return values, tangents, structure, aux

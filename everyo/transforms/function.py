@@ -6,13 +6,15 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from everyo.core.modes import is_grad_enabled
+from everyo.core.device import backend_of
 from everyo.core.tensor import Tensor
-from everyo.errors import DTypeError, ShapeError, UnsupportedOperationError
+from everyo.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOperationError, describe
+from everyo.ops.axes import normalize_axis
 from everyo.transforms.custom_calls import call
 from everyo.transforms.custom_rules import Rules
-from everyo.transforms.custom_values import Optional, Tensors, carries, differentiated
-from everyo.transforms.levels import lower, raised
+from everyo.transforms.custom_values import Optional, Tensors, differentiated
+from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.transforms.trees import as_axis, flatten
 
 F = TypeVar("F", bound=Callable[..., Any])
 _OWN = ("_saved", "_constant", "_materialize", "needs_input_grad")
@@ -73,12 +75,12 @@ class _Application(Rules):
 
     def __init__(self, kind: type[Function], args: Sequence[Any]) -> None:
         super().__init__()
-        self.kind, self.name = kind, kind.__name__
+        self.kind = self.source = kind
+        self.name = kind.__name__
         self.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         self.tensors = [a for a in args if isinstance(a, Tensor)]
         self.args = self.constants = [None if isinstance(a, Tensor) else a for a in args]
-        recording = is_grad_enabled()
-        self.needs = [recording and carries(a) for a in args]
+        self.needs = [differentiated([a]) for a in args]
         self.once = getattr(kind.backward, "once_differentiable", False)
         self.several = False
         self.frame: list[Any] = []  # the results that are no tensors, None for those that are
@@ -95,12 +97,30 @@ class _Application(Rules):
         return args
 
     def returned(self, results: Any) -> list[Any]:
-        """Return what `forward` has returned as a list, and remember what is no tensor."""
+        """Return what `forward` has returned as a list, arrays as tensors, and remember what is no tensor."""
         self.several = isinstance(results, (tuple, list))
-        listed = list(results) if self.several else [results]
+        listed = [self._result(x) for x in (results if self.several else [results])]
         self.frame = [None if isinstance(x, Tensor) else x for x in listed]
         self.holes = [isinstance(x, Tensor) for x in listed]
         return listed
+
+    def _result(self, x: Any) -> Any:
+        """Return one result; raise for a container, whose tensors would be constants."""
+        if isinstance(x, Tensor):
+            return x
+        if backend_of(x) is not None:
+            return as_tensor(x) if x.dtype.kind in "biufc" else x
+        inner = [leaf for leaf in flatten(x)[0] if isinstance(leaf, Tensor) or backend_of(leaf) is not None]
+        if inner:
+            raise UnsupportedOperationError(
+                f"forward returned a {type(x).__name__} with tensors",
+                operation=self.name,
+                inputs=describe(*inner),
+                expected="a tensor, or a tuple of tensors",
+                found=type(x).__name__,
+                remedy="return a flat tuple, or use eo.custom_vjp, which takes and returns trees",
+            )
+        return x
 
     def result(self, tensors: Sequence[Any]) -> Any:
         """Return what ``apply`` returns, around new tensors."""
@@ -151,6 +171,7 @@ class _Application(Rules):
                     operation=self.name,
                     expected="None",
                     found=type(value).__name__,
+                    remedy="return None in the place of that argument",
                 )
         return [found[i] for i in self.places]
 
@@ -168,8 +189,16 @@ class _Application(Rules):
         dims: list[int | None] = [None] * len(self.args)
         for i, b in zip(self.places, batched, strict=True):
             dims[i] = 0 if b else None
-        info = BatchInfo(size)
-        found, out_dims = self.kind.vmap(info, tuple(dims), *self.filled([raised(x) for x in inputs]))
+        pair = self.kind.vmap(BatchInfo(size), tuple(dims), *self.filled([raised(x) for x in inputs]))
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ArgumentError(
+                "vmap must return a pair",
+                operation=self.name,
+                expected="(results, out_dims)",
+                found=type(pair).__name__,
+                remedy="return (results, 0) where the batch is the first axis of each result",
+            )
+        found, out_dims = pair
         listed = self.returned(found)
         axes = list(out_dims) if isinstance(out_dims, (tuple, list)) else [out_dims] * len(listed)
         if len(axes) != len(listed):
@@ -178,12 +207,29 @@ class _Application(Rules):
                 operation=self.name,
                 expected=f"{len(listed)}",
                 found=f"{len(axes)}",
+                remedy="return one axis, or None, for each result",
             )
         return tuple(
-            lower(_batch_first(x, axis, size))
+            lower(self._batch_first(x, axis, size))
             for x, axis in zip(listed, axes, strict=True)
             if isinstance(x, Tensor)
         )
+
+    def _batch_first(self, x: Tensor, axis: int | None, size: int) -> Tensor:
+        """Return a result of the user's `vmap` with the batch as its first axis."""
+        if axis is None:
+            return x.broadcast_to((size, *x.shape))
+        position = normalize_axis(as_axis(axis, self.name, "out_dims"), x.ndim, self.name)
+        if x.shape[position] != size:
+            raise ShapeError(
+                "vmap returned a batch of another size",
+                operation=self.name,
+                inputs=describe(x),
+                expected=f"{size} elements along axis {axis}",
+                found=str(x.shape[position]),
+                remedy="return the batch along the axis in out_dims; None there stands for no batch",
+            )
+        return x.moveaxis(position, 0) if position else x
 
 
 class BatchInfo:
@@ -191,12 +237,6 @@ class BatchInfo:
 
     def __init__(self, batch_size: int) -> None:
         self.batch_size = batch_size
-
-
-def _batch_first(x: Tensor, axis: int | None, size: int) -> Tensor:
-    if axis is None:
-        return x.broadcast_to((size, *x.shape))
-    return x if axis == 0 else x.moveaxis(axis, 0)
 
 
 class Function:
@@ -208,9 +248,9 @@ class Function:
     are ``dL/dx + i dL/dy``.
 
     Optional static methods: ``jvp(ctx, *tangents)`` for forward mode, which otherwise transposes
-    `backward`; ``vmap(info, in_dims, *args)``, which returns ``(results, out_dims)``, where mapping
-    `forward` and `backward` would not do; ``setup_context(ctx, inputs, output)``, with which `forward` is
-    written without ``ctx``.
+    `backward` and raises where that is not linear in the gradients; ``vmap(info, in_dims, *args)``, which
+    returns ``(results, out_dims)``, where mapping `forward` and `backward` would not do;
+    ``setup_context(ctx, inputs, output)``, with which `forward` is written without ``ctx``.
 
     Derivatives of higher order differentiate `backward`. They go through inputs and results that were
     saved; for another saved value, `forward` is run again and differentiated. A `backward` that computes in
@@ -239,7 +279,10 @@ class Function:
     def forward(*args: Any) -> Any:
         """Compute the results; called as ``forward(ctx, *args)``."""
         raise UnsupportedOperationError(
-            "the class has no forward", operation="Function", expected="a static method forward(ctx, *args)"
+            "the class has no forward",
+            operation="Function",
+            expected="a static method forward(ctx, *args)",
+            remedy="define it in the subclass, and backward beside it",
         )
 
     @staticmethod
@@ -276,8 +319,8 @@ class Function:
         tensors, rules.tensors = rules.tensors, []  # what the backward pass needs is kept elsewhere
         batched = rules.has_batch and any(x.level for x in tensors)
         if not (differentiated(tensors) or batched):
-            results, _ = rules.evaluate(tensors)
-            return tuple(results) if isinstance(results, list) else results
+            listed = rules.returned(rules.evaluate(tensors)[0])
+            return tuple(listed) if rules.several else listed[0]
         outs = call(rules, tensors)
         return rules.result([x.detach() if i in rules.constant else x for i, x in enumerate(outs)])
 

@@ -15,7 +15,7 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.walk import recording
-from everyo.errors import DTypeError, UnsupportedOperationError, describe
+from everyo.errors import DTypeError, ShapeError, UnsupportedOperationError, describe
 from everyo.ops.creation import zeros
 from everyo.transforms import krylov
 from everyo.transforms.carry import differentiated, leaf_names, same_leaves, same_structure, tensors_of
@@ -105,6 +105,14 @@ def custom_root(
                 found = solver(tree_map(_constant, init), *filled(constants), **options)
             found, aux = found if has_aux else (found, None)
             xs, form = tensors_of(found)
+            if not xs:
+                raise ShapeError(
+                    "the solver returned nothing",
+                    operation="custom_root",
+                    expected="the solution: a tensor, or a tree of tensors",
+                    found=type(found).__name__,
+                    remedy="return x",
+                )
             xs = [_constant(x) for x in differentiable(xs, "custom_root")]
             _refuse_complex(xs)
 
@@ -207,7 +215,8 @@ def custom_linear_solve(
     ShapeError, DTypeError
         If `matvec` or `solve` returns something else than a tree like b.
     UnsupportedOperationError
-        If `matvec` decides on the values of its vector, or `solve` captures a differentiated tensor.
+        If `matvec` is not linear or decides on the values of its vector, or `solve` captures a
+        differentiated tensor.
 
     Examples
     --------
@@ -370,7 +379,7 @@ def _linear_solve(
 
     origin = [zeros(x.shape, dtype=x.dtype, device=x.device) for x in leaves]
     with recording(True):
-        program, captured, values = program_of(product, origin, linear=True)
+        program, captured, values = program_of(product, origin, operation)
     same_leaves(values, leaves, leaf_names(form, "matvec(b)"), operation)
     system = Linear(program, len(leaves), solver, operation, transposed, symmetric)
     return unflatten(form, list(solution(*leaves, *captured, system=system, checked=False)))

@@ -8,32 +8,27 @@ from typing import Any
 
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError
-from everyo.ops.ranges import eye
-from everyo.transforms.derivatives import Arguments, grad, vjp
-from everyo.transforms.forward import jvp
-from everyo.transforms.levels import as_tensor
-from everyo.transforms.trees import flatten, split_aux, unflatten
-from everyo.transforms.vectorize import vmap
+from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.transforms.derivatives import Arguments, gradient_of, on_tape, pulled_back
+from everyo.transforms.forward import along, push
+from everyo.transforms.passes import (
+    Watch,
+    in_batches,
+    promoted,
+    require_holomorphic,
+    require_inputs,
+    require_outputs,
+)
+from everyo.transforms.trees import flatten, require_some, returned, split_aux, unflatten
 
 Function = Callable[..., Any]
-
-
-def _basis(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return for each tensor all unit vectors of the joint space: shape (total, *shape)."""
-    total, start, found = sum(t.size for t in tensors), 0, []
-    for t in tensors:
-        unit = eye(total, t.size, k=-start, dtype=t.dtype, device=t.device)
-        found.append(op.reshape(unit, shape=(total, *t.shape)))
-        start += t.size
-    return found
 
 
 def _split(rows: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return rows over the joint space of `tensors`, one block for each, of shape (*tensor, *rest)."""
     start, found = 0, []
     for t in tensors:
-        block = rows[start : start + t.size]
+        block = rows if len(tensors) == 1 else rows[start : start + t.size]
         found.append(op.reshape(block, shape=(*t.shape, *rows.shape[1:])))
         start += t.size
     return found
@@ -51,6 +46,7 @@ def jacrev(
     argnames: str | Sequence[str] | None = None,
     has_aux: bool = False,
     *,
+    holomorphic: bool = False,
     chunk_size: int | None = None,
 ) -> Function:
     """Return a function that gives the Jacobian by reverse mode: one pullback for each output element.
@@ -61,14 +57,25 @@ def jacrev(
         Takes tensors, returns a tensor or a pytree of tensors.
     argnums, argnames, has_aux
         As for `grad`.
+    holomorphic : bool, default False
+        The inputs are complex and the function has a complex derivative ``df/dz``, which is returned.
+        Without it inputs are real; of a complex output the Jacobian is complex.
     chunk_size : int, optional
-        How many pullbacks run at once; it bounds the memory.
+        How many passes run at once. It bounds the memory; by default no array of such a batch has more than
+        about four million elements, unless one pass alone does.
 
     Returns
     -------
     callable
         Gives ``J[i..., j...] = d output[i...] / d input[j...]``, of shape ``output.shape + input.shape``: a
         tree like the output whose leaves are trees like the argument.
+
+    Raises
+    ------
+    DTypeError
+        If an argument is an integer, or complex without `holomorphic`.
+    ArgumentError
+        If `chunk_size` is below 1, an argument does not exist, or the function is not `holomorphic`.
 
     Examples
     --------
@@ -81,20 +88,52 @@ def jacrev(
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs, argnums, argnames, "jacrev")
-
-        def flat(*leaves: Any) -> tuple[Any, Any]:
-            return split_aux(arguments.call(function, leaves), has_aux, "jacrev")
-
-        value, pullback, aux = vjp(flat, *arguments.points, has_aux=True)
-        outputs, structure = flatten(value)
-        seeds = vmap(lambda *units: pullback(unflatten(structure, units)), chunk_size=chunk_size)
-        columns = seeds(*_basis(outputs))  # for each input: shape (total outputs, *input)
-        by_input = [_split(c, outputs) for c in columns]
-        blocks = [arguments.result([column[k] for column in by_input]) for k in range(len(outputs))]
+        require_inputs(arguments.points, holomorphic, "jacrev")
+        recorder, outputs, structure, aux = on_tape(function, arguments, has_aux, "jacrev")
+        pull = functools.partial(_pulled, recorder, outputs)
+        if holomorphic:
+            require_outputs(outputs, "jacrev")
+            require_holomorphic(pull, outputs, "jacrev")
+            columns = [op.conj(c) for c in in_batches(pull, outputs, chunk_size, arguments.points)]
+        elif any(_is_complex(x) for x in outputs):
+            columns = in_batches(functools.partial(_both_parts, pull), outputs, chunk_size, arguments.points)
+        else:
+            columns = in_batches(pull, outputs, chunk_size, arguments.points)
+        parts = [_split(c, outputs) for c in columns]  # for each input, and perhaps its imaginary part
+        rows = zip(*parts, strict=True) if parts else [()] * len(outputs)
+        blocks = [
+            arguments.result(_joined(row, arguments.points, x)) for row, x in zip(rows, outputs, strict=True)
+        ]
         jacobian = unflatten(structure, blocks)
         return (jacobian, aux) if has_aux else jacobian
 
     return transformed
+
+
+def _is_complex(x: Tensor) -> bool:
+    return bool(x.dtype.kind == "c")
+
+
+def _pulled(recorder: Any, outputs: Sequence[Tensor], *cotangents: Tensor) -> list[Tensor]:
+    return recorder.pull(outputs, cotangents, retain=True)
+
+
+def _both_parts(pull: Any, *cotangents: Tensor) -> list[Tensor]:
+    """Return what cotangents give, and what they give where complex outputs get them turned by i.
+
+    With respect to a real input that is the real part of the derivative, and the imaginary one.
+    """
+    turned = [op.multiply(u, 1j) if _is_complex(u) else op.zeros_like(u) for u in cotangents]
+    return [*pull(*cotangents), *pull(*turned)]
+
+
+def _joined(row: Sequence[Tensor], points: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
+    """Return the blocks of one output, made complex where a real input has both parts of its derivative."""
+    count = len(points)
+    blocks = row[:count]
+    if len(row) > count and _is_complex(output):
+        blocks = [op.add(a, op.multiply(b, 1j)) for a, b in zip(blocks, row[count:], strict=True)]
+    return [promoted(b, p, output.dtype) for b, p in zip(blocks, points, strict=True)]
 
 
 def jacfwd(
@@ -103,11 +142,17 @@ def jacfwd(
     argnames: str | Sequence[str] | None = None,
     has_aux: bool = False,
     *,
+    holomorphic: bool = False,
     chunk_size: int | None = None,
 ) -> Function:
     """Return a function that gives the Jacobian by forward mode: one pushforward for each input element.
 
-    Parameters and results are those of `jacrev`.
+    Parameters, results and errors are those of `jacrev`.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        If `function` draws random numbers: it runs under `vmap`. Draw before, or use `jacrev`.
 
     Examples
     --------
@@ -117,25 +162,42 @@ def jacfwd(
      [0. 4.]]
     """
 
+    return _forward(function, argnums, argnames, has_aux, holomorphic, chunk_size, "jacfwd")
+
+
+def _forward(
+    function: Function,
+    argnums: Any,
+    argnames: Any,
+    has_aux: bool,
+    holomorphic: bool,
+    chunk_size: int | None,
+    operation: str,
+) -> Function:
+    """Return `jacfwd` of a function; `operation` is what errors name."""
+
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        arguments = Arguments(args, kwargs, argnums, argnames, "jacfwd")
-        points, seen = arguments.points, {}
+        arguments = Arguments(args, kwargs, argnums, argnames, operation)
+        points, structure = arguments.points, None
+        require_some(points, operation)
+        require_inputs(points, holomorphic, operation)
 
-        def flat(*leaves: Any) -> Any:
-            result, _ = split_aux(arguments.call(function, leaves), has_aux, "jacfwd")
-            outputs, seen["structure"] = flatten(result)
-            return tuple(as_tensor(o) for o in outputs)
+        def pushforward(*directions: Any) -> list[Tensor]:
+            nonlocal structure
+            call = functools.partial(arguments.call, function)
+            values, tangents, structure, _ = push(call, points, directions, has_aux, operation)
+            if holomorphic:
+                require_outputs(values, operation)
+            return tangents
 
-        def push(*units: Any) -> Any:
-            return jvp(flat, points, units)[1]
-
-        rows = vmap(push, chunk_size=chunk_size)(*_basis(points))  # for each output: (total inputs, *output)
+        if holomorphic:
+            require_holomorphic(pushforward, points, operation)
         blocks = []
-        for row in rows:
+        for row in in_batches(pushforward, points, chunk_size):  # each: (total inputs, *output)
             parts = zip(_split(row, points), points, strict=True)
-            blocks.append(arguments.result([_moved(part, p.ndim) for part, p in parts]))
-        jacobian = unflatten(seen["structure"], blocks)
+            blocks.append(arguments.result([promoted(_moved(b, p.ndim), p, row.dtype) for b, p in parts]))
+        jacobian = unflatten(structure, blocks)
         # What the function returns beside the output belongs to a batch of passes: ask for it alone.
         return (jacobian, function(*args, **kwargs)[1]) if has_aux else jacobian
 
@@ -148,6 +210,7 @@ def jacobian(
     argnames: str | Sequence[str] | None = None,
     has_aux: bool = False,
     *,
+    holomorphic: bool = False,
     chunk_size: int | None = None,
 ) -> Function:
     """Return a function that gives the Jacobian in the cheaper direction.
@@ -155,7 +218,7 @@ def jacobian(
     Forward mode costs one pass for each input element, reverse mode one for each output element and
     what the function saves; forward mode is taken unless there are fewer outputs than inputs.
 
-    Parameters and results are those of `jacrev`.
+    Parameters and results are those of `jacrev`, errors those of the direction taken.
 
     Examples
     --------
@@ -169,12 +232,19 @@ def jacobian(
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs, argnums, argnames, "jacobian")
+        require_inputs(arguments.points, holomorphic, "jacobian")
         inputs = sum(p.size for p in arguments.points)
         # One plain call tells the size of the output: little beside the passes that follow.
-        output, _ = split_aux(function(*args, **kwargs), has_aux, "jacobian")
-        outputs = sum(as_tensor(leaf).size for leaf in flatten(output)[0])
+        with Watch("jacobian") as watch:
+            result = arguments.call(function, watch.copies(arguments.points))
+            for leaf in flatten(result)[0]:
+                watch.released(leaf)
+            output, _ = split_aux(result, has_aux, "jacobian")
+            leaves = [returned(leaf, "jacobian") for leaf in flatten(output)[0]]
+        outputs = sum(x.size * (2 if _is_complex(x) and not holomorphic else 1) for x in leaves)
         chosen = jacrev if outputs < inputs else jacfwd
-        return chosen(function, argnums, argnames, has_aux, chunk_size=chunk_size)(*args, **kwargs)
+        chosen = functools.partial(chosen, holomorphic=holomorphic, chunk_size=chunk_size)
+        return chosen(function, argnums, argnames, has_aux)(*args, **kwargs)
 
     return transformed
 
@@ -185,6 +255,7 @@ def hessian(
     argnames: str | Sequence[str] | None = None,
     has_aux: bool = False,
     *,
+    holomorphic: bool = False,
     chunk_size: int | None = None,
 ) -> Function:
     """Return a function that gives the Hessian of a scalar function: forward over reverse mode.
@@ -193,11 +264,20 @@ def hessian(
     ----------
     function, argnums, argnames, has_aux, chunk_size
         As for `jacrev`; the function returns a real scalar.
+    holomorphic : bool, default False
+        The inputs and the scalar are complex, and ``d2f/dz2`` is returned.
 
     Returns
     -------
     callable
         Gives ``H[i..., j...]``, of shape ``input.shape + input.shape``; for a tree a tree of trees.
+
+    Raises
+    ------
+    ShapeError
+        If the value is no scalar.
+    DTypeError, ArgumentError, UnsupportedOperationError
+        As for `jacfwd`.
 
     Examples
     --------
@@ -206,8 +286,33 @@ def hessian(
     [[2. 1.]
      [1. 0.]]
     """
-    gradient = grad(function, argnums, argnames, has_aux)
-    return jacfwd(gradient, argnums, argnames, has_aux, chunk_size=chunk_size)
+    if holomorphic:
+        gradient = jacrev(_complex_scalar(function, has_aux), argnums, argnames, has_aux, holomorphic=True)
+    else:
+        gradient = gradient_of(function, argnums, argnames, has_aux, "hessian")
+    return _forward(gradient, argnums, argnames, has_aux, holomorphic, chunk_size, "hessian")
+
+
+def _complex_scalar(function: Function, has_aux: bool) -> Function:
+    """Return a function with its one element as a 0-d tensor; it raises where there is another number."""
+
+    @functools.wraps(function)
+    def scalar(*args: Any, **kwargs: Any) -> Any:
+        result, aux = split_aux(function(*args, **kwargs), has_aux, "hessian")
+        leaves = [returned(leaf, "hessian") for leaf in flatten(result)[0]]
+        if len(leaves) != 1 or leaves[0].size != 1:
+            raise ShapeError(
+                "the function returned no scalar",
+                operation="hessian",
+                inputs=describe(*leaves),
+                expected="one element",
+                found=f"{sum(x.size for x in leaves)} elements",
+                remedy="reduce it, for example with .sum(), or take eo.jacfwd(eo.jacrev(f))",
+            )
+        value = op.reshape(leaves[0], shape=())
+        return (value, aux) if has_aux else value
+
+    return scalar
 
 
 def _as_arguments(
@@ -222,6 +327,7 @@ def _as_arguments(
             operation=operation,
             expected="two tuples of one length, or one argument and one vector",
             found=f"{type(primals).__name__} and {type(vectors).__name__}",
+            remedy="pass tuples for several arguments: hvp(f, (x, y), (u, v))",
         )
     bare = not isinstance(primals, tuple)
     return ((primals,), (vectors,), True) if bare else (primals, vectors, False)
@@ -246,6 +352,15 @@ def hvp(function: Function, primals: Any, tangents: Any) -> Any:
     like `primals`
         ``H @ tangents``.
 
+    Raises
+    ------
+    ShapeError
+        If the value is no scalar, or a vector has another shape than its primal.
+    DTypeError
+        If a primal is an integer, or a vector has another dtype.
+    ArgumentError
+        If there is not one vector for each primal.
+
     Examples
     --------
     >>> import everyo as eo
@@ -253,15 +368,16 @@ def hvp(function: Function, primals: Any, tangents: Any) -> Any:
     [6. 0.]
     """
     points, vectors, bare = _as_arguments(primals, tangents, "hvp")
-    gradient = grad(function, tuple(range(len(points))))
-    product = jvp(gradient, points, vectors)[1]
+    gradient = gradient_of(function, tuple(range(len(points))), None, False, "hvp")
+    product = along(gradient, points, vectors, False, "hvp")[1]
     return product[0] if bare else product
 
 
 def vhp(function: Function, primals: Any, cotangents: Any) -> Any:
     """Return the product of a vector with the Hessian of a scalar function: reverse over reverse mode.
 
-    Equal to `hvp`, as Hessians are symmetric; `hvp` is usually the faster.
+    Equal to `hvp`, as Hessians are symmetric. It is the faster of the two where operations are few and large;
+    `hvp` is where they are many, and it needs less memory there.
 
     Parameters
     ----------
@@ -273,6 +389,11 @@ def vhp(function: Function, primals: Any, cotangents: Any) -> Any:
     like `primals`
         ``cotangents @ H``.
 
+    Raises
+    ------
+    ShapeError, DTypeError, ArgumentError
+        As for `hvp`.
+
     Examples
     --------
     >>> import everyo as eo
@@ -280,6 +401,7 @@ def vhp(function: Function, primals: Any, cotangents: Any) -> Any:
     [6. 0.]
     """
     points, vectors, bare = _as_arguments(primals, cotangents, "vhp")
-    _, pullback = vjp(grad(function, tuple(range(len(points)))), *points)
+    gradient = gradient_of(function, tuple(range(len(points))), None, False, "vhp")
+    _, pullback = pulled_back(gradient, points, False, "vhp")
     product = pullback(vectors)
     return product[0] if bare else product

@@ -43,13 +43,13 @@ def require_solved(product: Product, b: Tensor, x: Tensor, bound: float, operati
     residual, size = norm(b - product(x)), norm(b)
     if b.size and not size and not residual:  # a singular matrix would go unnoticed
         residual = 0.0 if norm(product(_probe(b))) > 0 else float("nan")
-    if not residual <= bound * size:
+    if not residual <= bound * size or residual == float("inf"):
         raise ConvergenceError(
             "the linear system was not solved",
             operation=operation,
             inputs=describe(b),
             expected=f"a residual below {bound:.1e} of the right-hand side",
-            found=f"{residual / size if size else residual:.1e}",
+            found=f"{residual / size if 0 < size < float('inf') else residual:.1e}",
             remedy="it may be singular or ill-conditioned there; pass a solve= that suits it",
         )
 

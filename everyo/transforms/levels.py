@@ -6,13 +6,18 @@ from typing import Any
 
 from everyo.core.dispatch import wrap
 from everyo.core.tensor import Tensor
+from everyo.core.traced import Traced, staging
 from everyo.ops.creation import as_tensor as as_tensor
 
 
 def lower(x: Any) -> Any:
-    """Return an operand as the level below computes with it: a plain eager tensor may as well be raw."""
-    plain = isinstance(x, Tensor) and x.grad_node is None and x.level == 0
-    return x.data if plain else x
+    """Return an operand as the level below computes with it: a plain eager tensor may as well be raw.
+
+    While a function is compiled it may not: a program reads captured tensors anew at each call.
+    """
+    if isinstance(x, Tensor) and x.grad_node is None and not isinstance(x.data, Traced):
+        return x.data if staging.get() is None else x
+    return x
 
 
 def raised(value: Any) -> Tensor:

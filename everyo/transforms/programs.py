@@ -10,11 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from everyo.core.dispatch import wrap
+from everyo.core.modes import current_mode
 from everyo.core.primitive import Primitive
+from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced
 from everyo.errors import UnsupportedOperationError, describe
 from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.transforms.linearity import is_nonzero, obstacle
 
 Tensors = list[Tensor]
 
@@ -54,20 +57,16 @@ class Program:
 
 
 class Placed(Traced):
-    """A value that a program computes, and its place there."""
+    """A value that a program computes, its place there, and what on the way to it is not linear, if asked."""
 
-    __slots__ = ("place", "value")
+    __slots__ = ("culprit", "place")
 
-    def __init__(self, interpreter: Interpreter, value: Any, place: int) -> None:
-        self.interpreter, self.value, self.place = interpreter, value, place
-
-    @property
-    def below(self) -> Any:
-        return self.value
+    def __init__(self, interpreter: Interpreter, value: Any, place: int, culprit: str | None = None) -> None:
+        self.interpreter, self.below, self.place, self.culprit = interpreter, value, place, culprit
 
     def concrete(self, operation: str) -> Any:
-        if not self.interpreter.linear:  # type: ignore[attr-defined]
-            return self.value
+        if not self.interpreter.linear or operation == "print":  # type: ignore[attr-defined]
+            return self.below
         raise UnsupportedOperationError(
             f"a linear function cannot depend on a value that {operation}() reads",
             operation=operation,
@@ -84,7 +83,7 @@ class Recorder(Interpreter):
     Parameters
     ----------
     linear : bool
-        The function is linear: its operations must not depend on its argument's values.
+        The function must be linear, and runs at zero.
     """
 
     name = "implicit differentiation"
@@ -96,10 +95,10 @@ class Recorder(Interpreter):
         self.captured: dict[Any, tuple[int, Tensor]] = {}
         self.size = 0
 
-    def place(self, value: Any) -> Tensor:
+    def place(self, value: Any, culprit: str | None = None) -> Tensor:
         """Return a value of the level below as the next of this level."""
         self.size += 1
-        return wrap(Placed(self, value, self.size - 1))
+        return wrap(Placed(self, value, self.size - 1, culprit))
 
     def operand(self, x: Any) -> tuple[int | None, Any]:
         """Return the place of an operand, or None and the constant it is."""
@@ -116,29 +115,55 @@ class Recorder(Interpreter):
         return self.captured[key][0], None
 
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Compute on the values below and note the operation."""
+        """Compute on the values below and note the operation; its result is constant in a `no_grad` block."""
         operands = [self.operand(x) for x in inputs]
-        values = [x.data.value if self.mine(x) else lower(x) for x in inputs]
+        values = [x.data.below if self.mine(x) else lower(x) for x in inputs]
         out = primitive(*values, **params)
+        culprit = self._culprit(primitive, inputs, values, params, out) if self.linear else None
         start = self.size
-        made = [self.place(o) for o in (out if isinstance(out, tuple) else (out,))]
+        made = [self.place(o, culprit) for o in (out if isinstance(out, tuple) else (out,))]
         places, constants = [p for p, _ in operands], [c for _, c in operands]
         self.steps.append(Step(primitive, places, constants, params, range(start, self.size)))
+        if current_mode().held >= self.level and primitive.name != "stop_gradient":
+            made = [op.stop_gradient(x) for x in made]
         return tuple(made) if isinstance(out, tuple) else made[0]
+
+    def _culprit(
+        self,
+        primitive: Primitive,
+        inputs: Sequence[Any],
+        values: Sequence[Any],
+        params: dict[str, Any],
+        out: Any,
+    ) -> str | None:
+        """Return what on the way to a result is not linear, if anything."""
+        if primitive.options.get("constant"):
+            return None
+        moving = [self.mine(x) for x in inputs]
+        found = (x.data.culprit for x, m in zip(inputs, moving, strict=True) if m and x.data.culprit)
+        return next(found, None) or obstacle(primitive, moving, values, params, out)
 
 
 def program_of(
-    function: Callable[[Tensors], Sequence[Any]], inputs: Tensors, linear: bool = False
+    function: Callable[[Tensors], Sequence[Any]], inputs: Tensors, linear_for: str | None = None
 ) -> tuple[Program, Tensors, Tensors]:
     """Return a function as a program, the tensors it captures, and its outputs at `inputs`.
 
-    The program takes the inputs and then the captured tensors.
+    The program takes the inputs and then the captured tensors. With `linear_for`, the operation that needs
+    it, the function must be linear, and the inputs are zero.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        If it must be linear and is not.
     """
-    with Recorder(linear) as recorder:
+    with Recorder(linear_for is not None) as recorder:
         variables = [recorder.place(lower(x)) for x in inputs]
         results = [as_tensor(recorder.released(x)) for x in function(variables)]
+        if linear_for is not None:
+            _require_linear(results, recorder, linear_for)
         outputs = [recorder.operand(x) for x in results]
-        values = [raised(x.data.value) if recorder.mine(x) else x for x in results]
+        values = [raised(x.data.below) if recorder.mine(x) else x for x in results]
     n = len(inputs)
     captured = list(recorder.captured.values())
     order = [*range(n), *(place for place, _ in captured)]
@@ -159,3 +184,18 @@ def program_of(
     ]
     placed = [(None if p is None else position[p], c) for p, c in outputs]
     return Program(len(order), steps, placed), [x for _, x in captured], values
+
+
+def _require_linear(results: Tensors, recorder: Recorder, operation: str) -> None:
+    """Raise unless results depend on the variables in a linear way."""
+    for x in results:
+        found = x.data.culprit if recorder.mine(x) else "a constant" if is_nonzero(x) else None
+        if found:
+            raise UnsupportedOperationError(
+                "matvec is not linear in its vector",
+                operation=operation,
+                inputs=describe(x),
+                expected="a product A @ x: sums of the vector's elements times what does not depend on it",
+                found=found,
+                remedy="move constants to b; for equations that are not linear take eo.implicit.custom_root",
+            )

@@ -10,28 +10,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from everyo.core.backward import enter, leave
+from everyo.core.copying import same_value
 from everyo.core.dispatch import _carries_gradient, record, wrap
-from everyo.core.modes import is_grad_enabled
+from everyo.core.modes import Mode, ModeSwitch, current_mode, is_grad_enabled
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
-from everyo.core.tape import LeafNode, Node, OutputNode
+from everyo.core.tape import Node, OutputNode, VariableNode, next_age
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Interpreter, Traced, depth
-from everyo.core.walk import Walk, recording, topological_order
+from everyo.core.traced import Changes, Interpreter, Traced, depth, require_outer, undo
+from everyo.core.walk import Walk, recording
 from everyo.transforms.levels import as_tensor, lower, raised
 
 
 class Taped(Traced):
     """A value of a tape's level: the value of the level below, recorded by the tensor's node."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, interpreter: Interpreter, value: Any) -> None:
-        self.interpreter, self.value = interpreter, value
-
-    @property
-    def below(self) -> Any:
-        return self.value
+    __slots__ = ()
 
 
 class LevelTape(Interpreter):
@@ -39,30 +33,33 @@ class LevelTape(Interpreter):
 
     name = "grad"
 
-    def __enter__(self) -> Any:
-        self._recording = recording(True)
-        self._recording.__enter__()
-        return super().__enter__()
-
-    def __exit__(self, *exc: Any) -> None:
-        try:
-            super().__exit__(*exc)
-        finally:
-            self._recording.__exit__(*exc)
+    def __init__(self) -> None:
+        super().__init__()
+        self._receivers: list[Tensor] = []
+        self._around = current_mode()
 
     def variable(self, x: Tensor) -> Tensor:
         """Return a leaf of this level that stands for `x`."""
         leaf = wrap(Taped(self, lower(x)))
-        leaf.grad_node = LeafNode(leaf)
+        leaf.grad_node = VariableNode(leaf)
+        receiver = wrap(x.data)  # of the level below: one of this level would refer back to the tape
+        receiver.grad_node = leaf.grad_node
+        self._receivers.append(receiver)
         return leaf
 
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute on the level below; record the call if an operand of this level has a node."""
-        values = [x.data.value if self.mine(x) else lower(x) for x in inputs]
+        values, mask = [], 0
+        for i, x in enumerate(inputs):
+            if not self.mine(x):
+                values.append(lower(x))
+                continue
+            values.append(x.data.below)
+            if x.grad_node is not None:
+                mask |= 1 << i
         out = primitive(*values, **params)
-        mask = sum(1 << i for i, x in enumerate(inputs) if self.mine(x) and x.grad_node is not None)
-        carries = isinstance(out, tuple) or _carries_gradient(out)
-        if not (mask and is_grad_enabled() and primitive.vjp is not None and carries):
+        recorded = mask and primitive.vjp is not None and current_mode().held < self.level
+        if not (recorded and _carries_gradient(out)):
             return tuple(raised(o) for o in out) if isinstance(out, tuple) else raised(out)
         node = record(primitive, inputs, values, params, out, mask)
         if isinstance(out, tuple):
@@ -77,29 +74,59 @@ class LevelTape(Interpreter):
         made.grad_node = node
         return made
 
-    def pull(
-        self, outputs: Sequence[Tensor], seeds: Sequence[Any], variables: Sequence[Tensor]
-    ) -> list[Tensor]:
-        """Return the gradients with respect to `variables`, as tensors of the level below."""
-        nodes = [v._require_node("grad") for v in variables]
-        walk = Walk(set(nodes), True, False)
+    def pull(self, outputs: Sequence[Tensor], seeds: Sequence[Any], retain: bool) -> list[Tensor]:
+        """Return the gradients with respect to all variables, as tensors of the level below.
+
+        `retain` keeps what the tape has saved, for another call.
+        """
+        walk = Walk(None, retain, False, nested=True)  # all leaves of this level are variables
         for i, (output, seed) in enumerate(zip(outputs, seeds, strict=True)):
             if self.mine(output) and output.grad_node is not None:
-                walk.seed(output.grad_node, lower(enter(raised(output.data.value), seed, i, True)))
-        arrived = walk.run(variables[0].backend) if variables else {}
-        return [_gradient(arrived.get(node), v) for node, v in zip(nodes, variables, strict=True)]
+                below = raised(output.data.below)
+                cotangent = _one(below) if seed is None else enter(below, seed, i, True)
+                walk.seed(output.grad_node, cotangent if below.level else lower(cotangent))
+        if current_mode().held < self._around.held:  # the function ran in a `no_grad` block that has ended
+            with _Holding(self._around):
+                return _gradients(walk, self._receivers)
+        return _gradients(walk, self._receivers)
 
     def value(self, result: Any) -> Tensor:
         """Return a result of the function as a tensor of the level below."""
-        return raised(result.data.value) if self.mine(result) else as_tensor(result)
+        return raised(result.data.below) if self.mine(result) else as_tensor(result)
+
+
+class _Holding(ModeSwitch):
+    """Records as little as another mode does."""
+
+    def __init__(self, around: Mode) -> None:
+        self.around = around
+
+    def change(self, mode: Mode) -> Mode:
+        return mode.replace(grad=self.around.grad, held=self.around.held)
+
+
+class _Recording(recording):
+    """Records, and notes in-place statements for the tape."""
+
+    def __init__(self, changes: Changes) -> None:
+        super().__init__(True)
+        self.changes = changes
+
+    def change(self, mode: Mode) -> Mode:
+        return mode.replace(grad=True, changes=self.changes)
 
 
 class EagerTape:
     """The same on the eager tape, where no other transformation is active."""
 
+    name = "grad"
+
     def __init__(self) -> None:
-        self._recording = recording(True)
-        self._own: set[Node] = set()
+        self._born = next_age()
+        self._changes = Changes(self._born)
+        self._recording = _Recording(self._changes)
+        self._receivers: list[Tensor] = []
+        self._within: set[Node] = set()
 
     def __enter__(self) -> EagerTape:
         self._outer = is_grad_enabled()
@@ -108,45 +135,85 @@ class EagerTape:
 
     def __exit__(self, *exc: Any) -> None:
         self._recording.__exit__(*exc)
+        if self._changes.entries:
+            others = undo(self._changes.entries, self._depends, self.name, exc[1])
+            self._changes.entries = []
+            around = current_mode().changes
+            if around is not None:  # values of the function around this one
+                around.entries += others
+
+    def _depends(self, x: Tensor) -> bool:
+        """Whether a tensor was computed from the variables."""
+        variables = {r.grad_node for r in self._receivers}
+        found = [] if x.grad_node is None else [x.grad_node]
+        seen = set(found)
+        for node in found:
+            if node in variables:
+                return True
+            new = [p for p in node.parents if p.age >= self._born and p not in seen]
+            seen.update(new)
+            found += new
+        return False
 
     def released(self, x: Any) -> Any:
-        """Return a result of the function."""
+        """Return a result of the function, and let go of the object if it changed in place."""
+        if self._changes.entries:
+            self._changes.entries = [entry for entry in self._changes.entries if entry[0]() is not x]
+        if isinstance(getattr(x, "data", None), Traced):
+            require_outer(x, 1, self.name)
         return x
 
     def variable(self, x: Tensor) -> Tensor:
         """Return a tensor with a node of its own: a leaf, or an alias that keeps the path to `x`."""
         if x.requires_grad and self._outer:
-            return op.alias(x)
-        leaf = wrap(x.data)
-        leaf.grad_node = LeafNode(leaf)
-        self._own.add(leaf.grad_node)
-        return leaf
+            variable = op.alias(x)
+        else:
+            variable = wrap(x.data)
+            variable.grad_node = VariableNode(variable)
+        self._receivers.append(same_value(variable))  # what the function does to it in place is its own
+        return variable
 
-    def pull(
-        self, outputs: Sequence[Tensor], seeds: Sequence[Any], variables: Sequence[Tensor]
-    ) -> list[Tensor]:
-        """Return the gradients with respect to `variables`, recorded if others can differentiate them."""
-        nodes = [v._require_node("grad") for v in variables]
+    def pull(self, outputs: Sequence[Tensor], seeds: Sequence[Any], retain: bool) -> list[Tensor]:
+        """Return the gradients with respect to all variables, recorded if others can differentiate them.
+
+        `retain` keeps what the tape has saved, for another call.
+        """
         pairs = [(o, s, i) for i, (o, s) in enumerate(zip(outputs, seeds, strict=True)) if o.requires_grad]
-        tracked = self._outer and (any(map(self._reaches_outside, outputs)) or _any_tracked(seeds))
-        walk = Walk(set(nodes), True, tracked)
+        outside = any(self._reaches_outside(o) for o, _, _ in pairs)
+        tracked = outside and self._outer
+        if outside:
+            walk = Walk({r._require_node("grad") for r in self._receivers}, True, tracked, nested=True)
+        else:
+            walk = Walk(None, retain, False, nested=True)  # every path leads to our variables
         for output, seed, i in pairs:
             cotangent = enter(output, seed, i, True)  # of any level: the pullback may run under vmap
             walk.seed(output._require_node("grad"), cotangent if tracked else lower(cotangent))
-        arrived = walk.run(variables[0].backend) if pairs and variables else {}
-        return [_gradient(arrived.get(node), v) for node, v in zip(nodes, variables, strict=True)]
+        return _gradients(walk, self._receivers)
 
     def _reaches_outside(self, output: Tensor) -> bool:
-        """Whether an output depends on a living leaf other than this tape's own."""
-        if output.grad_node is None:
+        """Whether the graph of an output leads out of this tape, so that others can differentiate it.
+
+        What is older than the tape lies outside, and so does a leaf that the function has made. Variables of
+        younger tapes do not: nobody else can ask for them.
+        """
+        root, within = output.grad_node, self._within
+        if root is None or root in within:
             return False
-        leaves = [node for node in topological_order([output.grad_node]) if isinstance(node, LeafNode)]
-        return any(leaf not in self._own and leaf.leaf() is not None for leaf in leaves)
+        found, seen = [root], {root}
+        for node in found:
+            if node.age < self._born or not (node.parents or isinstance(node, VariableNode)):
+                return True
+            for parent in node.parents:
+                if parent not in seen and parent not in within:
+                    seen.add(parent)
+                    found.append(parent)
+        within |= seen
+        return False
 
     def value(self, result: Any) -> Tensor:
         """Return a result of the function, without its graph unless others can differentiate it."""
         value = as_tensor(result)
-        return value if self._outer and self._reaches_outside(value) else value.detach()
+        return value if self._outer and self._reaches_outside(value) else wrap(value.data)
 
 
 def tape() -> Any:
@@ -154,12 +221,25 @@ def tape() -> Any:
     return LevelTape() if depth() else EagerTape()
 
 
-def _any_tracked(seeds: Sequence[Any]) -> bool:
-    return any(isinstance(s, Tensor) and s.requires_grad for s in seeds)
+def _one(scalar: Tensor) -> Tensor:
+    """Return the cotangent of a scalar: a constant, so that no transformation around has to process it."""
+    backend, shape = scalar.backend, scalar.shape
+    one = backend.asarray(1, scalar.dtype, scalar.device)
+    return wrap(backend.xp.reshape(one, shape) if shape else one)
 
 
-def _gradient(cotangent: Any, variable: Tensor) -> Tensor:
-    """Return what arrived at a variable; zeros where the outputs do not depend on it."""
-    if cotangent is None:
-        return op.zeros_like(raised(variable.data.value) if variable.level else variable.detach())
-    return leave(cotangent, variable)
+def _gradients(walk: Walk, receivers: Sequence[Tensor]) -> list[Tensor]:
+    """Return what arrives at the variables; zeros where the outputs do not depend on them."""
+    arrived = walk.run(receivers[0].backend) if walk.pending and receivers else {}
+    gradients = []
+    for receiver in receivers:
+        cotangent = arrived.pop(receiver._require_node("grad"), None)
+        if cotangent is None:
+            gradients.append(op.zeros_like(wrap(receiver.data)))
+        else:
+            gradients.append(leave(cotangent, receiver))
+    for node, cotangent in arrived.items():
+        hidden = node.extras.retained() if node.extras and node.extras.retained else None
+        if hidden is not None:
+            hidden.grad = leave(cotangent, hidden)
+    return gradients

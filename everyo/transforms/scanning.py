@@ -8,8 +8,9 @@ from typing import Any
 
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
+from everyo.core.traced import staging
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import zeros
 from everyo.transforms.carry import Carry, leaf_names, same_leaves, same_structure, tensors_of
 from everyo.transforms.segments import checked_interval, segment
@@ -78,6 +79,9 @@ def scan(
     >>> total.item(), sums.tolist()
     (6.0, [1.0, 3.0, 6.0])
     """
+    stages = staging.get()
+    if stages is not None:
+        return stages.scan(f, init, xs, length, reverse)
     elements, count = _elements(xs, length)
     if unroll is not True and (not isinstance(unroll, int) or unroll < 1):
         raise ArgumentError(
@@ -85,7 +89,7 @@ def scan(
         )
     carry = Carry(init, "scan")
     if count == 0:
-        _, y = _pair(f(carry.tree(), elements(None)))
+        _, y = _pair(f(carry.copied(carry.leaves), elements(None)))
         leaves, structure = tensors_of(y)
         empty = [zeros((0, *y.shape), dtype=y.dtype, device=y.device) for y in leaves]
         return carry.tree(), unflatten(structure, empty)
@@ -153,7 +157,11 @@ def _elements(xs: Any, length: int | None) -> tuple[Callable[[int | None], Any],
     for x, name in zip(leaves, leaf_names(structure, "xs"), strict=True):
         if not x.ndim:
             raise ShapeError(
-                f"{name} has no axis to go along", operation="scan", expected="one axis or more", found="()"
+                f"{name} has no axis to go along",
+                operation="scan",
+                expected="one axis or more",
+                found="()",
+                remedy="capture it in the function, or repeat it with eo.broadcast_to",
             )
         lengths.append(x.shape[0])
         if x.shape[0] != lengths[0]:
@@ -163,6 +171,7 @@ def _elements(xs: Any, length: int | None) -> tuple[Callable[[int | None], Any],
                 inputs=describe(*leaves),
                 expected=f"{lengths[0]} elements along axis 0",
                 found=str(x.shape[0]),
+                remedy="slice or pad the leaves to one length",
             )
     if length not in (None, lengths[0]) if lengths else length is None:
         raise ArgumentError(
@@ -170,8 +179,17 @@ def _elements(xs: Any, length: int | None) -> tuple[Callable[[int | None], Any],
             operation="scan",
             expected=f"length={lengths[0]} or none" if lengths else "length=...",
             found=str(length),
+            remedy="leave length out, or slice xs" if lengths else "pass length=n for n steps",
         )
-    count = lengths[0] if lengths else int(length)  # type: ignore[arg-type]
+    count = lengths[0] if lengths else as_integer(length, "length", "scan")
+    if count < 0:
+        raise ArgumentError(
+            "length is negative",
+            operation="scan",
+            expected="0 or more steps",
+            found=str(count),
+            remedy="pass length=max(n, 0) where n may be negative",
+        )
 
     def element(i: int | None) -> Any:
         if i is None:
@@ -261,6 +279,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
             inputs=describe(*leaves),
             expected=f"one length along axis {axis}",
             found=", ".join(str(n) for n in sorted(lengths)),
+            remedy="slice or pad them to one length",
         )
 
     def part(xs: Sequence[Tensor], index: slice) -> list[Tensor]:

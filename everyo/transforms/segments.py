@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import attrgetter
 from typing import Any
 
 from everyo.core import traced
+from everyo.core.copying import same_value
 from everyo.core.dispatch import note
-from everyo.core.modes import current_mode, is_grad_enabled
+from everyo.core.modes import Mode, ModeSwitch, current_mode
 from everyo.core.primitive import OUT, STATIC
-from everyo.core.tape import Node, OutputNode, next_age
+from everyo.core.tape import LeafNode, Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced
 from everyo.core.walk import Walk, recording
@@ -26,34 +26,36 @@ from everyo.transforms.forward import Dual
 
 Leaves = list[Tensor]
 Run = Callable[[Leaves], Leaves]
+Place = tuple[int, int]  # a result, and a part of it
 
 
 def segment(run: Run, leaves: Leaves) -> Leaves:
     """Return ``run(leaves)``, recorded as nodes that keep `leaves` and nothing of the inside.
 
     `run` must be deterministic, but for what it draws from generators: the second run draws the same. One
-    that gives other values raises GraphStateError.
+    that gives other values raises GraphStateError. It is given copies of the tensors, which it does not change.
     """
-    if not is_grad_enabled():
-        return run(leaves)
+    mode = current_mode()
+    if not mode.grad and mode.held >= traced.depth():
+        return run([same_value(x) for x in leaves])
+    payload = _Payload(run, leaves)
     born = next_age()
-    draws = Draws()
-    with draws.noted():
-        results = run(leaves)
-    values = [_array(x) for x in results]
-    interpreters = {i for x in (*leaves, *results) for i in _interpreters(x)}
-    depth = traced.depth()
-    for tape, tensors in _recorded(results, born).items():
-        roots = [t.grad_node for t in tensors]
-        plan = _Rerun(tape, _inside(roots, born)[1], depth, interpreters)
+    with payload.draws.noted():
+        results = run(payload.leaves)
+    payload.values = [_array(x) for x in results]
+    around = _Surroundings((*leaves, *results))
+    for tape, parts in _recorded(results, born).items():
+        plan = _Rerun(tape, list(parts), _outside([t.grad_node for t in parts.values()], born), around)
+        payload.note(plan.parents)
         node = Node()
         node.plan = plan  # type: ignore[assignment]
         node.parents, node.params = tuple(plan.parents), {}
-        node.saved = (_Payload(run, leaves, values, draws), tensors[0].data)
+        node.saved = (payload, next(iter(parts.values())).data)
         node.age, node.restore, node.extras = next_age(), None, None
-        if current_mode().anomaly:
+        node.ensure_extras()  # so that a walk takes the way on which it sets the mode for user code
+        if mode.anomaly:
             note(node)
-        for i, t in enumerate(tensors):
+        for i, t in enumerate(parts.values()):
             t.grad_node = OutputNode(node, i)
     return results
 
@@ -71,16 +73,67 @@ def checked_interval(every: int) -> int:
 
 
 class _Payload:
-    """What a segment's node keeps: how to run it, from where, and what came out."""
+    """What a segment's nodes keep: how to run it, from where, what it read and what came out."""
 
-    __slots__ = ("draws", "leaves", "run", "values")
+    __slots__ = ("draws", "leaves", "read", "run", "values")
 
-    def __init__(self, run: Run, leaves: Leaves, values: list[Any], draws: Draws) -> None:
-        self.run, self.leaves, self.values, self.draws = run, leaves, values, draws
+    def __init__(self, run: Run, leaves: Leaves) -> None:
+        self.run, self.leaves, self.draws = run, [same_value(x) for x in leaves], Draws()
+        self.read: dict[LeafNode, Any] = {}
+        self.values: list[Any] = []
+
+    def note(self, parents: Sequence[Node]) -> None:
+        """Remember the values of leaves that the run has captured."""
+        given = {x.grad_node for x in self.leaves}
+        for node in parents:
+            leaf = node.leaf() if isinstance(node, LeafNode) and node not in given else None
+            if leaf is not None:
+                self.read[node] = leaf.data  # type: ignore[index]
+
+    def unchanged(self, results: Leaves) -> bool:
+        """Whether a second run has read and computed the same values."""
+        for node, data in self.read.items():
+            leaf = node.leaf()
+            if leaf is not None and not _same(_array(leaf), _array(data)):
+                return False
+        return all(map(_same, map(_array, results), self.values))
+
+
+class _Surroundings(ModeSwitch):
+    """The levels, batches and mode of a segment's first run, in which it can run again."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self.interpreters = {i for x in tensors for i in _interpreters(x)}
+        self.depth, self.batches = traced.depth(), traced.batches.get()
+        mode = current_mode()
+        self.grad, self.held = mode.grad, mode.held
+
+    def change(self, mode: Mode) -> Mode:
+        return mode.replace(grad=self.grad, held=self.held)
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Let values of transformations that have ended compute once more."""
+        ended = [i for i in self.interpreters if not i.active]
+        depth = traced._depth.set(max(self.depth, traced.depth()))
+        batches = traced.batches.set(self.batches)
+        for interpreter in ended:
+            interpreter.active = True
+        try:
+            with self:
+                yield
+        finally:
+            for interpreter in ended:
+                interpreter.active = False
+            traced.batches.reset(batches)
+            traced._depth.reset(depth)
 
 
 class _Rerun:
-    """The plan of a segment's node, and the primitive that its readers ask for a name."""
+    """The plan of a segment's node, and the primitive that its readers ask for a name.
+
+    `places` are those of the results that the node has, in order.
+    """
 
     name = family = "checkpoint"
     save = direct = None
@@ -88,9 +141,9 @@ class _Rerun:
     count = 0
 
     def __init__(
-        self, tape: Interpreter | None, parents: list[Node], depth: int, interpreters: set[Interpreter]
+        self, tape: Interpreter | None, places: list[Place], parents: list[Node], around: _Surroundings
     ) -> None:
-        self.tape, self.parents, self.depth, self.interpreters = tape, parents, depth, interpreters
+        self.tape, self.places, self.parents, self.around = tape, places, parents, around
         self.needed = tuple(range(len(parents)))
 
     @property
@@ -101,15 +154,15 @@ class _Rerun:
     def plan(self, recorded: int, count: int, needed: int) -> _Rerun:
         """Return the plan for some of the parents alone."""
         chosen = [p for i, p in enumerate(self.parents) if needed >> i & 1]
-        return _Rerun(self.tape, chosen, self.depth, self.interpreters)
+        return _Rerun(self.tape, self.places, chosen, self.around)
 
     def pull(self, g: dict[int, Any], saved: tuple[Any, ...], params: dict[str, Any]) -> list[Any]:
         """Run the segment again and walk through what that recorded, down to the parents."""
         born = next_age()
         payload = saved[0]
-        with recording(True), _revived(self.interpreters, self.depth), payload.draws.again():
+        with self.around.again(), payload.draws.again():
             results = payload.run(payload.leaves)
-        if not all(map(_same, map(_array, results), payload.values)):
+        if not payload.unchanged(results):
             raise GraphStateError(
                 "a checkpointed segment gave other values when it ran again",
                 operation="checkpoint",
@@ -117,35 +170,21 @@ class _Rerun:
                 found="values that differ from the first run",
                 remedy="update parameters after the backward pass, and draw from an eo.random.Generator",
             )
-        outputs = _recorded(results, born).get(self.tape, [])
+        outputs = _recorded(results, born).get(self.tape, {})
         create_graph = isinstance(saved[1], Tensor)
-        walk = Walk(None, create_graph, create_graph)
+        walk = Walk(None, create_graph, create_graph, nested=True)
         for i, cotangent in g.items():
-            walk.seed(outputs[i].grad_node, cotangent)  # type: ignore[arg-type]
-        order, _ = _inside([outputs[i].grad_node for i in g], born)
+            output = outputs.get(self.places[i])
+            if output is not None:  # or else all that it was computed from is frozen by now
+                walk.seed(output.grad_node, cotangent)  # type: ignore[arg-type]
         backend = results[0].backend
         with backend.quiet() as walk.watch:
             if create_graph:
                 with recording(True):
-                    walk._walk(order)
+                    walk._walk(born)
             else:
-                walk._walk(order)
+                walk._walk(born)
         return [walk.pending.get(parent) for parent in self.parents]
-
-
-@contextmanager
-def _revived(interpreters: set[Interpreter], depth: int) -> Iterator[None]:
-    """Let values of transformations that have ended compute once more, as in the first run."""
-    ended = [i for i in interpreters if not i.active]
-    token = traced._depth.set(max(depth, traced.depth()))
-    for interpreter in ended:
-        interpreter.active = True
-    try:
-        yield
-    finally:
-        for interpreter in ended:
-            interpreter.active = False
-        traced._depth.reset(token)
 
 
 def _parts(x: Any) -> Iterator[Tensor]:
@@ -154,9 +193,8 @@ def _parts(x: Any) -> Iterator[Tensor]:
         yield x
         data = x.data
         if isinstance(data, Dual):
-            yield from _parts(data.primal)
             yield from _parts(data.tangent)
-        elif isinstance(data, Traced):
+        if isinstance(data, Traced):
             yield from _parts(data.below)
 
 
@@ -166,20 +204,22 @@ def _interpreters(x: Tensor) -> Iterator[Interpreter]:
             yield part.data.interpreter
 
 
-def _recorded(results: Leaves, born: int) -> dict[Interpreter | None, list[Tensor]]:
-    """Return by tape (None: the eager one) the tensors inside `results` with nodes younger than `born`."""
-    found: dict[Interpreter | None, dict[int, Tensor]] = {}
-    for x in results:
-        for part in _parts(x):
+def _recorded(results: Leaves, born: int) -> dict[Interpreter | None, dict[Place, Tensor]]:
+    """Return by tape (None: the eager one) and place the parts of `results` that are younger than `born`."""
+    found: dict[Interpreter | None, dict[Place, Tensor]] = {}
+    known = set()
+    for i, x in enumerate(results):
+        for j, part in enumerate(_parts(x)):
             node = part.grad_node
-            if node is not None and node.age > born and not node.is_leaf:
+            if node is not None and node.age > born and node.parents and id(part) not in known:
+                known.add(id(part))
                 tape = part.data.interpreter if isinstance(part.data, Traced) else None
-                found.setdefault(tape, {})[id(part)] = part
-    return {tape: list(parts.values()) for tape, parts in found.items()}
+                found.setdefault(tape, {})[i, j] = part
+    return found
 
 
-def _inside(roots: Sequence[Any], born: int) -> tuple[list[Node], list[Node]]:
-    """Return the nodes younger than `born` that `roots` lead to, oldest first, and the older ones beside."""
+def _outside(roots: Sequence[Any], born: int) -> list[Node]:
+    """Return the nodes older than `born` to which those younger, that `roots` lead to, lead next."""
     inside: list[Node] = list(dict.fromkeys(roots))
     outside: dict[Node, None] = {}
     seen = set(inside)
@@ -190,8 +230,7 @@ def _inside(roots: Sequence[Any], born: int) -> tuple[list[Node], list[Node]]:
             elif parent not in seen:
                 seen.add(parent)
                 inside.append(parent)
-    inside.sort(key=attrgetter("age"))
-    return inside, list(outside)
+    return list(outside)
 
 
 def _array(x: Any) -> Any:

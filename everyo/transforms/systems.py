@@ -262,5 +262,12 @@ def _at_level(results: Sequence[Any], given: Sequence[Any]) -> list[Any]:
     return [None if x is None else lower(x) for x in results]
 
 
-solution = Primitive(_solve, vjp=_solve_vjp, jvp=_solve_jvp, batch=looped, listed=False)
+solution = Primitive(
+    _solve,
+    vjp=_solve_vjp,
+    jvp=_solve_jvp,
+    batch=looped,
+    listed=False,
+    linear_in=lambda params: range(params["system"].count),  # in the right-hand side
+)
 root = Primitive(_root, vjp=_root_vjp, jvp=_root_jvp, batch=looped, listed=False)

@@ -1,18 +1,21 @@
 """Pytrees: nested containers of tensors, flattened and rebuilt through optree.
 
 Besides optree's own (dict, list, tuple, named tuple, ...), dataclasses are containers, and every class
-with ``tree_flatten(self) -> (children, static)`` and ``tree_unflatten(cls, static, children)``.
+with ``tree_flatten(self) -> (children, static)`` and ``tree_unflatten(cls, static, children)``. A third
+item that `tree_flatten` returns, the names of the children, lets error messages say ``carry.name``.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
+from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensor
 
 NAMESPACE = "everyo"
@@ -30,15 +33,15 @@ def _register(kind: Any) -> bool:
     """Make a class a container if it is a dataclass or has the two methods; return whether it is one."""
     if hasattr(kind, "tree_flatten") and hasattr(kind, "tree_unflatten"):
 
-        def flatten(node: Any) -> tuple[Any, Any]:
+        def flatten(node: Any) -> tuple[Any, ...]:
             return node.tree_flatten()
 
         unflatten = kind.tree_unflatten
     elif dataclasses.is_dataclass(kind):
         names = tuple(f.name for f in dataclasses.fields(kind))
 
-        def flatten(node: Any) -> tuple[Any, Any]:
-            return tuple(getattr(node, name) for name in names), None
+        def flatten(node: Any) -> tuple[Any, ...]:
+            return tuple(getattr(node, name) for name in names), None, names
 
         def unflatten(static: Any, children: Any) -> Any:
             made = object.__new__(kind)  # type: ignore[arg-type]
@@ -47,12 +50,31 @@ def _register(kind: Any) -> bool:
             return made
     else:
         return False
-    _optree().register_pytree_node(kind, flatten, unflatten, namespace=NAMESPACE)
+    _optree().register_pytree_node(
+        kind, flatten, unflatten, path_entry_type=_attribute_entry(), namespace=NAMESPACE
+    )
     return True
 
 
+@functools.cache
+def _attribute_entry() -> Any:
+    """Return optree's kind of path entry for a child that has a name, which may be dotted."""
+
+    class Attribute(_optree().PyTreeEntry):  # type: ignore[misc]
+        __slots__ = ()
+
+        def __call__(self, node: Any) -> Any:
+            return functools.reduce(getattr, self.entry.split("."), node)
+
+        def codify(self, node: str = "") -> str:
+            steps = (f"[{name}]" if name.isdecimal() else f".{name}" for name in str(self.entry).split("."))
+            return node + "".join(steps)
+
+    return Attribute
+
+
 def flatten(tree: Any) -> tuple[list[Any], Any]:
-    """Return the leaves of a tree and its structure; None is part of the structure."""
+    """Return the leaves of a tree and its structure, None for a lone leaf; a None is part of a structure."""
     if isinstance(tree, Tensor):
         return [tree], None
     leaves, structure = _optree().tree_flatten(tree, namespace=NAMESPACE)
@@ -60,7 +82,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     new = [_register(kind) for kind in kinds]  # all of them, not up to the first
     if any(new):
         return flatten(tree)
-    return leaves, structure
+    return leaves, None if structure.is_leaf() else structure
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
@@ -71,7 +93,37 @@ def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
 
 
 def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
-    """Return a tree of ``function(leaf, ...)`` over the leaves of trees of one structure."""
+    """Return a tree of ``function(leaf, ...)`` over the leaves of trees of one structure.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a leaf of each tree, returns a new one.
+    tree : pytree
+        Nested dicts, lists, tuples, named tuples, dataclasses and modules. The leaves of an `nn.Module` are
+        its parameters, one that is shared once; None has no leaves.
+    *others : pytrees
+        Of the structure of `tree`.
+
+    Returns
+    -------
+    pytree
+        Of the structure of `tree`, which it leaves as it is.
+
+    Raises
+    ------
+    ShapeError
+        If the trees differ in structure.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> parameters = {"w": eo.tensor([1.0, 2.0]), "b": eo.tensor(3.0)}
+    >>> gradient = eo.grad(lambda p: (p["w"] ** 2).sum() + p["b"])(parameters)
+    >>> stepped = eo.tree_map(lambda p, g: p - 0.5 * g, parameters, gradient)
+    >>> print(stepped["w"], stepped["b"])
+    [0. 0.] 2.5
+    """
     leaves, structure = flatten(tree)
     columns = [matching(other, structure, "tree_map") for other in others]
     return unflatten(structure, [function(*row) for row in zip(leaves, *columns, strict=True)])
@@ -86,12 +138,12 @@ def matching(tree: Any, structure: Any, operation: str) -> list[Any]:
         If it has another one.
     """
     leaves, found = flatten(tree)
-    if found != structure and not (structure is None and len(leaves) == 1):
+    if found != structure:
         raise ShapeError(
             "two trees differ in structure",
             operation=operation,
-            expected=str(structure or "one tensor"),
-            found=str(found or "one tensor"),
+            expected="one tensor" if structure is None else str(structure),
+            found="one tensor" if found is None else str(found),
             remedy="pass a tree with the same containers and keys",
         )
     return leaves
@@ -108,8 +160,8 @@ def broadcast_prefix(prefix: Any, tree: Any, operation: str, name: str) -> list[
     ArgumentError
         If the containers do not match, or something else than an axis is found.
     """
-    if isinstance(tree, Tensor) and (prefix is None or type(prefix) is int):  # spares the general way
-        return [prefix]
+    if prefix is None or type(prefix) is int:  # most often, and quicker than the general way
+        return [prefix] * len(flatten(tree)[0])
     try:
         axes = _optree().broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=NAMESPACE)
     except ValueError as error:
@@ -118,17 +170,34 @@ def broadcast_prefix(prefix: Any, tree: Any, operation: str, name: str) -> list[
             operation=operation,
             expected="one axis, or the containers of the other tree with axes in them",
             found=str(error),
+            remedy="write 0, or a tree such as {'w': 0, 'b': None} in the argument's place",
         ) from None
     leaves = _optree().tree_leaves(tree, none_is_leaf=True, namespace=NAMESPACE)
-    for axis in axes:
-        if axis is not None and type(axis) is not int:
-            raise ArgumentError(
-                f"{name} holds something else than axes",
-                operation=operation,
-                expected="integers and None",
-                found=repr(axis),
-            )
-    return [axis for axis, leaf in zip(axes, leaves, strict=True) if leaf is not None]
+    pairs = zip(axes, leaves, strict=True)
+    return [
+        None if axis is None else as_axis(axis, operation, name) for axis, leaf in pairs if leaf is not None
+    ]
+
+
+def as_axis(value: Any, operation: str, name: str) -> int:
+    """Return an axis in a tree of axes as an int."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise ArgumentError(
+        f"{name} holds something else than axes",
+        operation=operation,
+        expected="integers and None",
+        found=repr(value),
+        remedy="write integers for axes, and None for what is passed whole",
+    )
+
+
+# What else can be done about an argument that cannot be differentiated.
+_ELSE = dict.fromkeys(("grad", "jacrev", "jacfwd", "jacobian", "hessian"), ", or leave it out with argnums")
+_ELSE |= dict.fromkeys(("vjp", "jvp", "linearize", "hvp", "vhp"), ", or bind it: lambda x: f(x, k)")
 
 
 def differentiable(leaves: Sequence[Any], operation: str) -> list[Tensor]:
@@ -141,7 +210,7 @@ def differentiable(leaves: Sequence[Any], operation: str) -> list[Tensor]:
     """
     tensors = []
     for leaf in leaves:
-        tensor = as_tensor(leaf)
+        tensor = _tensor(leaf, operation, "an argument", "leave it out with argnums, or capture it")
         if tensor.dtype.kind not in "fc":
             raise DTypeError(
                 "a differentiated argument is not of a float or complex dtype",
@@ -149,15 +218,46 @@ def differentiable(leaves: Sequence[Any], operation: str) -> list[Tensor]:
                 inputs=describe(tensor),
                 expected="float or complex tensors",
                 found=str(tensor.dtype),
-                remedy="convert it (x.astype(eo.float32)), or leave it out with argnums",
+                remedy="convert it: x.astype(eo.float32)" + _ELSE.get(operation, ""),
             )
         tensors.append(tensor)
     return tensors
 
 
+def returned(leaf: Any, operation: str) -> Tensor:
+    """Return a leaf of what a function returned as a tensor; DTypeError if it is none."""
+    remedy = "return tensors; has_aux=True lets a function return other data beside them"
+    return _tensor(leaf, operation, "a value that the function returned", remedy)
+
+
+def _tensor(leaf: Any, operation: str, what: str, remedy: str) -> Tensor:
+    try:
+        return as_tensor(leaf)
+    except DTypeError:
+        raise DTypeError(
+            f"{what} is no tensor",
+            operation=operation,
+            expected="tensors, arrays and numbers",
+            found=type(leaf).__name__,
+            remedy=remedy,
+        ) from None
+
+
+def require_some(leaves: Sequence[Any], operation: str) -> None:
+    """Raise ArgumentError if the arguments hold no tensor to differentiate with respect to."""
+    if not leaves:
+        raise ArgumentError(
+            "there is nothing to differentiate",
+            operation=operation,
+            expected="at least one tensor in the arguments",
+            found="none",
+            remedy="pass a tensor, or a tree with one in it",
+        )
+
+
 def split_aux(result: Any, has_aux: bool, operation: str) -> tuple[Any, Any]:
     """Return result and auxiliary output of a function."""
-    if not has_aux:
+    if not as_flag(has_aux, "has_aux", operation):
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
         raise ArgumentError(
@@ -165,5 +265,6 @@ def split_aux(result: Any, has_aux: bool, operation: str) -> tuple[Any, Any]:
             operation=operation,
             expected="(output, auxiliary data)",
             found=type(result).__name__,
+            remedy="return (output, aux), or leave has_aux out",
         )
     return result

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.batching import as_single, front
+from everyo.core.copying import same_value
 from everyo.core.dispatch import EXPLAINED, apply, wrap
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
@@ -23,7 +24,7 @@ from everyo.errors import (
 )
 from everyo.ops.axes import normalize_axis
 from everyo.transforms.levels import as_tensor, lower, raised
-from everyo.transforms.trees import broadcast_prefix, flatten, unflatten
+from everyo.transforms.trees import as_axis, broadcast_prefix, flatten, returned, unflatten
 
 RANDOMNESS = ("error", "different", "same")
 
@@ -31,28 +32,21 @@ RANDOMNESS = ("error", "different", "same")
 class Batched(Traced):
     """A value for each element of a batch; the batch is the first axis of the value below."""
 
-    __slots__ = ("value",)
-
-    def __init__(self, interpreter: Interpreter, value: Any) -> None:
-        self.interpreter, self.value = interpreter, value
-
-    @property
-    def below(self) -> Any:
-        return self.value
+    __slots__ = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self.value.shape[1:])
+        return self.below.shape[1:]
 
     def concrete(self, operation: str) -> Any:
         if operation == "print":
-            return self.value
+            return self.below
         raise UnsupportedOperationError(
             f"a value under vmap is a whole batch, which {operation}() cannot give as one",
             operation=operation,
             inputs=describe(self),
             expected="code that does not depend on a single example's value",
-            found=f"a batch of {self.value.shape[0]}",
+            found=f"a batch of {self.below.shape[0]}",
             remedy="use eo.where instead of `if`, keep values as tensors, or loop over the batch in Python",
         )
 
@@ -77,8 +71,11 @@ class BatchInterpreter(Interpreter):
 
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply the batching rule to the values below."""
-        batched = [self.mine(x) for x in inputs]
-        values = [x.data.value if b else lower(x) for x, b in zip(inputs, batched, strict=True)]
+        values, batched = [], []
+        for x in inputs:
+            mine = self.mine(x)
+            batched.append(mine)
+            values.append(x.data.below if mine else lower(x))
         if primitive.batch is None:
             raise UnsupportedOperationError(
                 "the operation has no batching rule",
@@ -92,7 +89,8 @@ class BatchInterpreter(Interpreter):
         except UnsupportedOperationError:
             raise
         except (EveryOError, *EXPLAINED) as error:
-            _explain_as_single(primitive, values, batched, self.size, params)
+            if primitive.family != "custom":  # whose errors are the user's own
+                _explain_as_single(primitive, values, batched, self.size, params)
             raise error
         return tuple(map(self.batch, out)) if isinstance(out, tuple) else self.batch(out)
 
@@ -185,16 +183,13 @@ def vmap(
     def transformed(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = flatten((args, kwargs))
         axes = _argument_axes(args, kwargs, in_axes)
-        tensors = [leaf if a is None else _mapped(leaf) for leaf, a in zip(leaves, axes, strict=True)]
-        axes = [None if a is None else _mapped_axis(x, a) for x, a in zip(tensors, axes, strict=True)]
-        size = _common_size(tensors, axes, given_size)
-        fronts = [x if a is None else front(x, a) for x, a in zip(tensors, axes, strict=True)]
+        fronts, size = _fronts(leaves, axes, given_size)
 
         def run(start: int, stop: int) -> tuple[list[Any], list[Any], Any]:
             with BatchInterpreter(stop - start, randomness) as interpreter:
                 whole = (start, stop) == (0, size)
                 inner = [
-                    x if a is None else interpreter.batch(lower(x if whole else x[start:stop]))
+                    _whole(x) if a is None else interpreter.batch(lower(x if whole else x[start:stop]))
                     for x, a in zip(fronts, axes, strict=True)
                 ]
                 inner_args, inner_kwargs = unflatten(structure, inner)
@@ -218,19 +213,25 @@ def _number(name: str, value: Any, low: int) -> int | None:
     """Return a parameter that counts something."""
     if value is None:
         return None
-    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < low:
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = -1
+    if number < low:
         raise ArgumentError(
             f"{name} is out of range",
             operation="vmap",
             expected=f"an integer of at least {low}, or None",
             found=repr(value),
         )
-    return operator.index(value)
+    return number
 
 
 def _argument_axes(args: Sequence[Any], kwargs: dict[str, Any], in_axes: Any) -> list[int | None]:
     """Return the mapped axis, or None, for each leaf of the arguments."""
     entries = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    if isinstance(getattr(entries, "ndim", None), int):  # an integer of NumPy's, not a tree
+        entries = as_axis(entries, "vmap", "in_axes")
     if not (entries is None or isinstance(entries, (int, tuple))):
         entries = (entries,)  # a tree for the one argument
     if isinstance(entries, tuple) and len(entries) != len(args):
@@ -264,6 +265,11 @@ def _mapped(leaf: Any) -> Tensor:
         ) from None
 
 
+def _whole(leaf: Any) -> Any:
+    """Return what is passed whole so that the function cannot change the caller's tensor in place."""
+    return same_value(leaf) if isinstance(leaf, Tensor) else leaf
+
+
 def _mapped_axis(x: Tensor, axis: int) -> int:
     if not x.ndim:
         raise ShapeError(
@@ -277,10 +283,19 @@ def _mapped_axis(x: Tensor, axis: int) -> int:
     return normalize_axis(axis, x.ndim, "vmap")
 
 
-def _common_size(tensors: Sequence[Any], axes: Sequence[int | None], axis_size: int | None) -> int:
-    sizes = {x.shape[a] for x, a in zip(tensors, axes, strict=True) if a is not None}
-    if axis_size is not None:
-        sizes.add(axis_size)
+def _fronts(
+    leaves: Sequence[Any], axes: Sequence[int | None], axis_size: int | None
+) -> tuple[list[Any], int]:
+    """Return the arguments' leaves, those that are mapped with that axis in front, and the axis' length."""
+    tensors, fronts = [], []
+    sizes = set() if axis_size is None else {axis_size}
+    for x, axis in zip(leaves, axes, strict=True):
+        if axis is not None:
+            x = _mapped(x)
+            axis = _mapped_axis(x, axis)
+            sizes.add(x.shape[axis])
+        tensors.append(x)
+        fronts.append(x if axis is None else front(x, axis))
     if len(sizes) != 1:
         raise ShapeError(
             "the mapped axes differ in length" if sizes else "no argument is mapped",
@@ -288,9 +303,11 @@ def _common_size(tensors: Sequence[Any], axes: Sequence[int | None], axis_size: 
             inputs=describe(*tensors),
             expected="one size" if sizes else "an argument with an axis in in_axes, or axis_size",
             found=", ".join(map(str, sorted(sizes))) or "in_axes of None",
+            remedy="pass what has no batch whole: None in its place in in_axes"
+            if sizes
+            else "map an argument, or say axis_size=n",
         )
-    (size,) = sizes
-    return size
+    return fronts, sizes.pop()
 
 
 def _result(interpreter: BatchInterpreter, result: Any, axis: int | None) -> Tensor:
@@ -304,9 +321,10 @@ def _result(interpreter: BatchInterpreter, result: Any, axis: int | None) -> Ten
                 inputs=describe(result),
                 expected="an integer in out_axes",
                 found="None",
+                remedy="write 0 in its place in out_axes",
             )
-        return raised(result.data.value)
-    value = as_tensor(result)
+        return raised(result.data.below)
+    value = returned(result, "vmap")
     return value if axis is None else op.broadcast_to(value, shape=(interpreter.size, *value.shape))
 
 
@@ -315,6 +333,8 @@ def _placed(parts: Sequence[Tensor], axis: int | None) -> Tensor:
     if axis is None:
         return parts[0]
     x = parts[0] if len(parts) == 1 else op.concat(*parts, axis=0)
+    if axis == 0:
+        return x
     position = normalize_axis(axis, x.ndim, "vmap")
     order = (*range(1, position + 1), 0, *range(position + 1, x.ndim))
-    return op.transpose(x, axes=order) if position else x
+    return op.transpose(x, axes=order)

@@ -21,19 +21,18 @@ from everyo.errors import (
     describe,
 )
 from everyo.ops.creation import from_numpy
-from everyo.transforms.derivatives import grad, vjp
+from everyo.transforms.derivatives import gradient_of, vjp
 from everyo.transforms.forward import jvp
-from everyo.transforms.levels import as_tensor
+from everyo.transforms.passes import at_once
 from everyo.transforms.raveling import Layout, ravel
 from everyo.transforms.sparse.coloring import ORDERS, color_columns, color_symmetric
 from everyo.transforms.sparse.detection import detect
-from everyo.transforms.trees import differentiable, flatten
+from everyo.transforms.trees import differentiable, flatten, require_some, returned
 from everyo.transforms.vectorize import vmap
 
 Function = Callable[..., Any]
 MODES = ("auto", "forward", "reverse", "hessian")
 FORMATS = {"csr": sp.csr_array, "coo": sp.coo_array}
-AT_ONCE = 2**22  # elements of all directions that are pushed together
 
 
 class Plan:
@@ -166,7 +165,7 @@ class SparseDerivative:
         plan = self.plan
         push = self._directions(plan, point, flat)
         data = np.zeros(plan.pattern.nnz, point.dtype)
-        step = self.chunk_size or max(1, AT_ONCE // max(*plan.pattern.shape, 1))
+        step = self.chunk_size or at_once(max(plan.pattern.shape))
         for start in range(0, plan.count, step):
             stop = min(start + step, plan.count)
             found = push(plan.seeds(start, stop, point.dtype))
@@ -188,8 +187,9 @@ class SparseDerivative:
                 found="a call inside one",
                 remedy="use eo.jacobian or eo.hessian there",
             )
-        layout = Layout(x)
         tensors = differentiable(flatten(x)[0], self.name)
+        require_some(tensors, self.name)
+        layout = Layout(x)
         if any(t.dtype.kind == "c" for t in tensors):
             raise DTypeError(
                 "sparse derivatives are for real inputs",
@@ -201,12 +201,14 @@ class SparseDerivative:
             )
         if is_grad_enabled() and any(t.requires_grad for t in tensors):
             raise self._untracked(describe(*tensors))
-        function = self.function
+        function, name = self.function, self.name
 
         def flat(vector: Tensor) -> Tensor:
-            return ravel([as_tensor(leaf) for leaf in flatten(function(layout.unravel(vector)))[0]])
+            leaves = [returned(leaf, name) for leaf in flatten(function(layout.unravel(vector)))[0]]
+            return ravel(leaves) if leaves else vector[:0]
 
-        return ravel(tensors).detach(), grad(flat) if self.requested == "hessian" else flat, layout
+        derived = gradient_of(flat, 0, None, False, name) if self.requested == "hessian" else flat
+        return ravel(tensors).detach(), derived, layout
 
     def _prepare(self, point: Tensor, flat: Function, layout: Layout) -> bool:
         """Have a plan for this point; return whether the pattern was detected just there."""
@@ -228,6 +230,7 @@ class SparseDerivative:
                 operation=self.name,
                 expected="(n, n)",
                 found=str(pattern.shape),
+                remedy="give the pattern of the Hessian, not that of the gradient of several outputs",
             )
         return (pattern + pattern.T).tocsr()
 
@@ -380,7 +383,11 @@ def sparse_jacobian(
     """
     if mode == "hessian":
         raise ArgumentError(
-            "this is the Jacobian", operation="sparse_jacobian", remedy="use eo.sparse_hessian"
+            "this is the Jacobian",
+            operation="sparse_jacobian",
+            expected=" or ".join(repr(m) for m in MODES if m != "hessian"),
+            found=repr(mode),
+            remedy="use eo.sparse_hessian",
         )
     made = SparseDerivative(
         function, "sparse_jacobian", mode,

@@ -27,20 +27,15 @@ class Dependent(Traced):
 
     Attributes
     ----------
-    value : array or tensor of the level below
     sets : scipy.sparse.csr_array of bool
         One row for each element, one column for each element of the input. Empty rows also for values
         that depend on the input by steps alone, as ``x > 0`` does.
     """
 
-    __slots__ = ("sets", "value")
+    __slots__ = ("sets",)
 
     def __init__(self, interpreter: Interpreter, value: Any, sets: Any) -> None:
-        self.interpreter, self.value, self.sets = interpreter, value, sets
-
-    @property
-    def below(self) -> Any:
-        return self.value
+        self.interpreter, self.below, self.sets = interpreter, value, sets
 
     def concrete(self, operation: str) -> Any:
         if operation == "numpy" and self.sets.nnz:
@@ -54,7 +49,7 @@ class Dependent(Traced):
             )
         if operation != "print":
             self.interpreter.local = True  # type: ignore[attr-defined]
-        return self.value
+        return self.below
 
 
 class Detection(Interpreter):
@@ -79,7 +74,7 @@ class Detection(Interpreter):
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute the primitive on the level below; unite the sets of what each element depends on."""
         varies = [self.mine(x) for x in inputs]
-        values = [x.data.value if v else lower(x) for x, v in zip(inputs, varies, strict=True)]
+        values = [x.data.below if v else lower(x) for x, v in zip(inputs, varies, strict=True)]
         out = primitive(*values, **params)
         integers = any(v and x.dtype.kind in "iu" for x, v in zip(inputs, varies, strict=True))
         if primitive.name == "nonzero" or (integers and primitive.name in INDEXED):

@@ -1,0 +1,1 @@
+"""Compiled functions against JAX, PyTorch and C++: ``python -m benchmarks.compiled``."""

@@ -1,0 +1,52 @@
+"""Calls from a compiled program back into Python: eager kernels of operations that have no lowering."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
+
+import numpy as np
+
+from everyo.compiler.graph import Op, Value
+
+SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
+
+
+def view(address: int, value: Value) -> Any:
+    """Return the memory at an address as an array of a value's shape and dtype."""
+    if not value.size:
+        return np.empty(value.shape, value.dtype)
+    memory: Any = (ctypes.c_char * value.nbytes).from_address(address)
+    return np.frombuffer(memory, value.dtype).reshape(value.shape)
+
+
+def callback(op: Op, errors: dict[int, BaseException]) -> Callable[..., int]:
+    """Return the function that a program calls for an operation; what it raises goes into `errors`."""
+    from everyo.core.device import backend_of
+
+    function = op.params.get("primitive")
+    settings = op.params.get("settings", {})
+    count = len(op.inputs)
+
+    def run(table: Any) -> int:
+        try:
+            operands = [None if v is None else view(table[i], v) for i, v in enumerate(op.inputs)]
+            if function is None:
+                results = op.params["python"](*operands)
+            else:
+                backend = backend_of(next(x for x in operands if x is not None))
+                assert backend is not None
+                params = {**function.defaults, **settings}
+                results = function.forward(backend.xp, *operands, **params)
+            results = results if isinstance(results, (tuple, list)) else (results,)
+            for i, (value, result) in enumerate(zip(op.outs, results, strict=True)):
+                if value.size:
+                    view(table[count + i], value)[...] = result
+        except BaseException as error:  # it must not cross native code; the caller raises it
+            errors[get_ident()] = error
+            return 1
+        return 0
+
+    return SIGNATURE(run)

@@ -1,0 +1,1 @@
+"""From clusters of operations to LLVM IR, as text."""

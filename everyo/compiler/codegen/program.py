@@ -1,0 +1,185 @@
+"""Programs: the module that a graph becomes, and its main function, which calls the kernels in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everyo.compiler import elementary
+from everyo.compiler.codegen.control import CONTROL, Control, write_control
+from everyo.compiler.codegen.entry import entry
+from everyo.compiler.codegen.opaque import Call, Join, kernel_of
+from everyo.compiler.codegen.text import Function
+from everyo.compiler.fuse import Cluster, Plan, buffer_value, fuse
+from everyo.compiler.graph import Graph, Op, Value
+from everyo.compiler.memory import Lifetime, place
+
+FAILED, FIRST_MESSAGE = 1, 16  # what the main function returns when a callback raised, or a check failed
+ATTRIBUTES = 'attributes #0 = { nounwind "no-trapping-math"="true" }'
+
+
+class Module:
+    """The LLVM module of one graph.
+
+    Attributes
+    ----------
+    constants : list of Value
+        Arrays that the program reads; their pointers follow those of the inputs.
+    calls : list of Op
+        Calls of eager kernels, by the number under which the program asks for them.
+    messages : list of str
+        What is wrong when the program ends with `FIRST_MESSAGE` and so on.
+    arena : int
+        Bytes of working memory for one call.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.constants: list[Value] = []
+        self.calls: list[Op] = []
+        self.messages: list[str] = []
+        self.arena = 0
+        self._labels = 0
+        self.plans: list[Plan] = []
+        self._kernels: list[str] = []
+        self._needs: set[tuple[str, str]] = set()
+        self._declares: set[str] = set()
+        self.text = self._write()
+
+    def _write(self) -> str:
+        main = Function("everyo_main", ["ptr %args", "ptr %outs", "ptr %arena", "ptr %calls"], "i32")
+        self.main = main
+        pointers = {v: self._argument("%args", i) for i, v in enumerate(self.graph.inputs)}
+        targets = {v: self._argument("%outs", i) for i, v in enumerate(self.graph.outputs)}
+        self.arena = self.body(self.graph, pointers, targets, 0)
+        main.line("ret i32 0")
+        declares = self._declares | elementary.declarations(self._needs)
+        inputs = [*self.graph.inputs, *self.constants]
+        door = entry(inputs, len(self.graph.inputs), len(self.graph.outputs))
+        functions = [*self._kernels, main.text(), door]
+        return "\n".join([*sorted(declares), elementary.source(self._needs), *functions, ATTRIBUTES])
+
+    def _argument(self, table: str, i: int) -> str:
+        address = self.main.pure(f"getelementptr ptr, ptr {table}, i64 {i}")
+        return self.main.pure(f"load ptr, ptr {address}, !invariant.load !{{}}")
+
+    def body(self, graph: Graph, pointers: dict[Value, str], targets: dict[Value, str], base: int) -> int:
+        """Write the calls that compute a graph into the current block; return the end of its memory."""
+        plan = fuse(graph)
+        self._used = {*graph.outputs, *(v for op in graph.ops for v in op.operands)}
+        self.plans.append(plan)
+        self._parts = parts_in_place(plan, set(targets))
+        lifetimes, reads = self._lifetimes(plan, targets)
+        offsets, size = place(lifetimes)
+        end = base + size
+        pointers = {**pointers, **targets}
+        for value, offset in offsets.items():
+            pointers[value] = self.at(base + offset)
+        for value, (whole, start) in self._parts.items():
+            pointers[value] = self.main.make(f"getelementptr i8, ptr {pointers[whole]}, i64 {start}")
+        for cluster in plan.clusters:
+            if cluster.members:
+                control = reads[cluster]
+                if isinstance(control, Control):
+                    end = max(end, write_control(self, control.op, pointers, offsets, base, base + size))
+                else:
+                    self._call_kernel(control, pointers)
+        return end
+
+    def at(self, offset: int) -> str:
+        """Return the pointer to a place in the arena."""
+        return self.main.pure(f"getelementptr i8, ptr %arena, i64 {offset}")
+
+    def _lifetimes(
+        self, plan: Plan, targets: dict[Value, str]
+    ) -> tuple[dict[Any, Lifetime], dict[Cluster, Any]]:
+        """Return for each value that lives in the arena from which cluster to which it is needed.
+
+        Also the kernel of each cluster.
+        """
+        first: dict[Value, int] = {}
+        last: dict[Value, int] = {}
+        reads: dict[Cluster, Any] = {}
+        own: dict[Any, Lifetime] = {}
+        for step, cluster in enumerate(plan.clusters):
+            if not cluster.members:
+                continue
+            kernel = self._kernel(plan, cluster)
+            reads[cluster] = kernel
+            if isinstance(kernel, Control):
+                own.update({key: Lifetime(size, step, step) for key, size in kernel.memory()})
+            for value in kernel.buffers:
+                value = self._parts.get(value, (value, 0))[0]
+                if value in plan.home:
+                    first.setdefault(value, step)
+                    last[value] = step
+        own.update({v: Lifetime(v.nbytes, step, last[v]) for v, step in first.items() if v not in targets})
+        return own, reads
+
+    def _kernel(self, plan: Plan, cluster: Cluster) -> Any:
+        op = cluster.members[0].op
+        if op.name in CONTROL:
+            return Control(op, self._used)
+        kernel = kernel_of(plan, cluster, f"k{len(self._kernels)}")
+        if isinstance(kernel, Join):
+            kernel.placed = frozenset(v for v, (whole, _) in self._parts.items() if whole is op.out)
+        self._kernels.append(kernel.build())
+        self._needs |= kernel.f.needs
+        self._declares |= kernel.f.declares
+        return kernel
+
+    def _call_kernel(self, kernel: Any, pointers: dict[Value, str]) -> None:
+        arguments = [f"ptr {self.pointer(v, pointers)}" for v in kernel.buffers]
+        if isinstance(kernel, Call):
+            self._call_eager(kernel, arguments)
+            return
+        extent = kernel.extent[0] if getattr(kernel, "extent", ()) else 1
+        arguments += ["i64 0", f"i64 {extent}"]
+        self.main.line(f"call void @{kernel.f.name}({', '.join(arguments)})")
+
+    def _call_eager(self, kernel: Call, arguments: list[str]) -> None:
+        """Write a call of an eager kernel; the program ends early if that one raised."""
+        main, number = self.main, len(self.calls)
+        self.calls.append(kernel.op)
+        text = ", ".join([*arguments, "ptr %calls", f"i64 {number}"])
+        code = main.make(f"call i32 @{kernel.f.name}({text})")
+        self.leave(main.make(f"icmp ne i32 {code}, 0"), None)
+
+    def leave(self, condition: str, message: str | None) -> None:
+        """Let the program end early where a condition holds: with what a callback raised, or a message."""
+        main, code = self.main, FAILED
+        if message is not None:
+            self.messages.append(message)
+            code = FIRST_MESSAGE + len(self.messages) - 1
+        self._labels += 1
+        main.line(f"br i1 {condition}, label %leave{self._labels}, label %go{self._labels}")
+        main.start(f"leave{self._labels}")
+        main.line(f"ret i32 {code}")
+        main.start(f"go{self._labels}")
+
+    def pointer(self, value: Value, pointers: dict[Value, str]) -> str:
+        """Return the pointer to a value's memory; constants are arguments of the program."""
+        found = pointers.get(value)
+        if found is None:
+            if value not in self.constants:
+                self.constants.append(value)
+            found = self._argument("%args", len(self.graph.inputs) + self.constants.index(value))
+        return found
+
+
+def parts_in_place(plan: Plan, targets: set[Value]) -> dict[Value, tuple[Value, int]]:
+    """Return the values that are computed where a concatenation wants them: in what, and at which byte."""
+    found: dict[Value, tuple[Value, int]] = {}
+    for cluster in plan.clusters:
+        op = cluster.members[0].op if cluster.members else None
+        if op is None or op.name != "concat" or not cluster.opaque:
+            continue
+        values = [buffer_value(op, i) for i in range(len(op.inputs))]
+        start = 0
+        for value, part in zip(values, op.operands, strict=True):
+            home = plan.home.get(value)
+            free = value not in targets and value not in found and values.count(value) == 1
+            joined = home is not None and home.opaque and home.members[0].op.name == "concat"
+            if value in plan.stored and free and not joined:
+                found[value] = op.out, start
+            start += part.nbytes
+    return found

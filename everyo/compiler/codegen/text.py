@@ -1,0 +1,226 @@
+"""A writer of LLVM functions: instructions, loops, and integer arithmetic that folds constants."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+Index = int | str  # a number known now, or the name of an i64
+BOOL = np.dtype(bool)
+
+
+def type_of(dtype: Any) -> str:
+    """Return the LLVM type of a scalar in a register."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "f":
+        return {2: "half", 4: "float", 8: "double"}[dtype.itemsize]
+    return "i1" if dtype.kind == "b" else f"i{8 * dtype.itemsize}"
+
+
+def memory_type(dtype: Any) -> str:
+    """Return the LLVM type of an element in memory: a boolean takes a byte."""
+    return "i8" if np.dtype(dtype).kind == "b" else type_of(dtype)
+
+
+def literal(value: Any, dtype: Any) -> str:
+    """Return a constant as LLVM writes it."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "f" and dtype.itemsize > 2:
+        return f"0x{int(np.float64(value).view(np.uint64)):016X}"
+    if dtype.kind in "fc":  # not computed with, only moved: its bits
+        bits = int.from_bytes(np.asarray(value, dtype).tobytes(), sys.byteorder)
+        return f"0xH{bits:04X}" if dtype.kind == "f" else str(bits)
+    if dtype.kind == "b":
+        return "true" if value else "false"
+    return str(int(value))
+
+
+class Function:
+    """One LLVM function that is being written.
+
+    Pure instructions are written once: an equal one in the same block, or in one around it, is reused.
+    """
+
+    def __init__(self, name: str, parameters: Sequence[str], returns: str = "void", internal: bool = True):
+        linkage = "internal " if internal else ""
+        self.name = name
+        self.head = f"define {linkage}{returns} @{name}({', '.join(parameters)})"
+        self.lines: list[str] = []
+        self.entry: list[str] = []
+        self.needs: set[tuple[str, str]] = set()  # elementary functions: name and dtype
+        self.declares: set[str] = set()
+        self.constants: dict[tuple[str, str, str], str] = {}
+        self._count = 0
+        self._scopes: list[dict[Any, Any]] = [{}]
+        self.block = "entry"
+
+    def fresh(self, stem: str = "v") -> str:
+        """Return a new name."""
+        self._count += 1
+        return f"%{stem}{self._count}"
+
+    def line(self, text: str) -> None:
+        """Append a line that has no result."""
+        self.lines.append("  " + text)
+
+    def make(self, text: str) -> str:
+        """Append an instruction with a result that no other may replace (a load, a call)."""
+        name = self.fresh()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def pure(self, text: str) -> str:
+        """Append an instruction without effects, or return the result of an equal one."""
+        found = self.recall(text)
+        if found is None:
+            found = self.make(text)
+            self.remember(text, found)
+        return found
+
+    def recall(self, key: Any) -> Any:
+        """Return what was remembered under a key in this block or one around it, or None."""
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
+        return None
+
+    def remember(self, key: Any, value: Any) -> None:
+        """Remember something for the rest of this block."""
+        self._scopes[-1][key] = value
+
+    def alloca(self, type: str, count: int = 1) -> str:
+        """Return memory for the time of the call."""
+        name = self.fresh("s")
+        self.entry.append(f"  {name} = alloca {type}, i64 {count}, align 64")
+        return name
+
+    def start(self, label: str) -> None:
+        """Begin a block."""
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is remembered inside is forgotten at the end."""
+        self._scopes.append({})
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    @contextmanager
+    def loop(self, low: Index, high: Index, hints: str = "") -> Iterator[Index]:
+        """Loop over ``low <= i < high``; yields the index. A loop of one turn is none."""
+        if isinstance(low, int) and isinstance(high, int) and high - low == 1:
+            yield low
+            return
+        self._count += 1
+        k = self._count
+        before = self.block
+        self.line(f"br label %head{k}")
+        self.start(f"head{k}")
+        index = f"%i{k}"
+        place = len(self.lines)
+        self.lines.append("")
+        test = self.make(f"icmp slt i64 {index}, {high}")
+        self.line(f"br i1 {test}, label %body{k}, label %exit{k}")
+        self.start(f"body{k}")
+        with self.scope():
+            yield index
+        after = self.make(f"add nuw nsw i64 {index}, 1")
+        self.lines[place] = f"  {index} = phi i64 [ {low}, %{before} ], [ {after}, %{self.block} ]"
+        self.line(f"br label %head{k}{hints}")
+        self.start(f"exit{k}")
+
+    def text(self) -> str:
+        """Return the function."""
+        body = "\n".join(self.lines)
+        entry = "\n".join(self.entry)
+        return f"{self.head} #0 {{\nentry:\n{entry}\n{body}\n}}\n"
+
+    def kernel(self, pointers: Iterable[str]) -> str:
+        """End a function of pointers to separate memory and a range ``%low``, ``%high``; return its text."""
+        self.line("ret void")
+        arguments = [*(f"ptr noalias nocapture {p}" for p in pointers), "i64 %low", "i64 %high"]
+        self.head = f"define internal void @{self.name}({', '.join(arguments)})"
+        return self.text()
+
+    # ---- integers
+
+    def add(self, a: Index, b: Index) -> Index:
+        """Return a sum."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        if a == 0:
+            return b
+        if b == 0:
+            return a
+        return self.pure(f"add nsw i64 {a}, {b}")
+
+    def sub(self, a: Index, b: Index) -> Index:
+        """Return a difference."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a - b
+        return a if b == 0 else self.pure(f"sub nsw i64 {a}, {b}")
+
+    def mul(self, a: Index, b: Index) -> Index:
+        """Return a product."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a * b
+        if a == 0 or b == 0:
+            return 0
+        if a == 1:
+            return b
+        return a if b == 1 else self.pure(f"mul nsw i64 {a}, {b}")
+
+    def div(self, a: Index, b: int) -> Index:
+        """Return the quotient of a non-negative number."""
+        if isinstance(a, int):
+            return a // b
+        return a if b == 1 else self.pure(f"udiv i64 {a}, {b}")
+
+    def rem(self, a: Index, b: int) -> Index:
+        """Return the remainder of a non-negative number."""
+        if isinstance(a, int):
+            return a % b
+        return 0 if b == 1 else self.pure(f"urem i64 {a}, {b}")
+
+    def flat(self, idx: Sequence[Index], shape: Sequence[int]) -> Index:
+        """Return the position of an element in row-major order."""
+        total: Index = 0
+        step = 1
+        for i, n in zip(reversed(idx), reversed(shape)):
+            total = self.add(self.mul(i, step), total)
+            step *= n
+        return total
+
+    def unflat(self, flat: Index, shape: Sequence[int]) -> list[Index]:
+        """Return the indices of the element at a position in row-major order."""
+        found: list[Index] = []
+        for axis in range(len(shape) - 1, -1, -1):
+            n = shape[axis]
+            found.append(flat if axis == 0 else self.rem(flat, n))
+            flat = self.div(flat, n) if axis else flat
+        return found[::-1]
+
+    # ---- memory
+
+    def load(self, pointer: str, offset: Index, dtype: Any, fixed: bool = True) -> str:
+        """Return an element; `fixed` says that the memory does not change while the function runs."""
+        kind = memory_type(dtype)
+        read = self.pure if fixed else self.make
+        address = self.pure(f"getelementptr inbounds {kind}, ptr {pointer}, i64 {offset}")
+        value = read(f"load {kind}, ptr {address}")
+        return self.pure(f"trunc i8 {value} to i1") if np.dtype(dtype) == BOOL else value
+
+    def store(self, value: str, pointer: str, offset: Index, dtype: Any) -> None:
+        """Write an element."""
+        kind = memory_type(dtype)
+        if np.dtype(dtype) == BOOL:
+            value = self.pure(f"zext i1 {value} to i8")
+        address = self.pure(f"getelementptr inbounds {kind}, ptr {pointer}, i64 {offset}")
+        self.line(f"store {kind} {value}, ptr {address}")

@@ -1,0 +1,384 @@
+"""Fusion: which operations share a loop.
+
+Operations are gathered into *clusters*. A cluster is one loop (or nest of loops) over an outer space, the
+leading axes that all its members have in common; inside one turn of it, members with the same remaining
+axes share an inner loop, a *nest*, or are written out element by element where those axes are short.
+So a softmax over rows is one cluster: a loop over the rows, in it a loop for the maximum, one for the
+sum and one for the quotient, on a row that stays in the cache.
+
+What only the cluster itself reads never reaches memory, except as one row where a later nest reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from everyo.compiler.access import VIEWS, lead
+from everyo.compiler.graph import Graph, Op, Value
+from everyo.compiler.lowering.builder import SMALL
+
+ROW = 1 << 13  # elements of a row that a cluster may keep between its nests
+MATRIX = 1 << 16  # the same where matrix products take part
+WRITTEN_OUT = 16  # elements up to which inner axes are written out instead of looped over
+MANY = 64  # the same for cheap operations, if no single axis is as long as WRITTEN_OUT
+WIDTH = 160  # members that a cluster may have before it is closed
+LENGTH = 1500  # instructions, about, that its turns may be written out to: compilers take long for more
+CHEAP = frozenset(
+    {"add", "subtract", "multiply", "negative", "cast", "where", "abs", "maximum", "minimum", "logical_not",
+     "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or"}
+)  # fmt: skip
+
+COMPUTING = frozenset({"scatter", "accumulate", "place", "fold"})  # kernels that compute what they read
+OPAQUE = frozenset(
+    {"call", "require", "while", "while_back", "cond", "scan", "convolve", "convolve_weight"}
+)  # kernels that read memory
+
+
+class Member:
+    """An operation in a cluster.
+
+    Attributes
+    ----------
+    op : Op
+        The operation.
+    space : tuple of int
+        The axes it loops over: those of the result, or of the operand of a reduction.
+    sink : bool
+        Whether it reduces over an axis of the outer space, so that its result is there only at the end.
+    nest : int
+        Its place in the order of inner loops of the cluster.
+    """
+
+    __slots__ = ("nest", "op", "sink", "space")
+
+    def __init__(self, op: Op, sink: bool) -> None:
+        self.op, self.space, self.sink, self.nest = op, space_of(op), sink, -1
+
+
+class Cluster:
+    """Operations that share an outer loop, or one operation that has a kernel of its own (`opaque`)."""
+
+    def __init__(self, outer: tuple[int, ...], opaque: bool = False) -> None:
+        self.outer, self.opaque = outer, opaque
+        self.members: list[Member] = []
+        self.nests: list[list[Member]] = []
+
+    def inner(self, member: Member) -> tuple[int, ...]:
+        """Return the axes that a member loops over inside one turn of the outer loop."""
+        return member.space[len(self.outer) :]
+
+
+class Plan:
+    """The clusters of a graph in order, and where each value is kept.
+
+    Attributes
+    ----------
+    clusters : list of Cluster
+        In an order in which each finds its operands computed.
+    home : dict from Value to Cluster
+        Where a value is computed; values that are in none are inputs, or are computed where they are read.
+    stored : set of Value
+        What is written to memory because another cluster, or the caller, reads it.
+    rows : set of Value
+        What is kept for a later nest of the same cluster.
+    """
+
+    def __init__(self) -> None:
+        self.clusters: list[Cluster] = []
+        self.home: dict[Value, Cluster] = {}
+        self.member: dict[Value, Member] = {}
+        self.stored: set[Value] = set()
+        self.rows: set[Value] = set()
+
+
+def space_of(op: Op) -> tuple[int, ...]:
+    """Return the axes that an operation loops over."""
+    if op.name in ("reduce", "argreduce"):
+        return op.operands[0].shape
+    return op.outs[0].shape if op.outs else ()
+
+
+def is_small_dot(op: Op) -> bool:
+    """Whether a matrix product is written out as sums of products."""
+    a, b = op.operands
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    return k <= SMALL and (m <= SMALL or n <= SMALL or k <= 4)
+
+
+def is_written_out(op: Op, inner: tuple[int, ...]) -> bool:
+    """Whether inner axes are written out element by element instead of looped over."""
+    if is_batched_dot(op):
+        return False
+    size = math.prod(inner)
+    cheap = op.name != "map" or op.params["fn"] in CHEAP
+    return size <= WRITTEN_OUT or (cheap and size <= MANY and max(inner) < WRITTEN_OUT)
+
+
+def is_batched_dot(op: Op) -> bool:
+    """Whether each product of a batch is taken in turn, in the loop of what surrounds it."""
+    if op.name != "dot" or is_small_dot(op):
+        return False
+    a, b = op.operands
+    *batch, m, k = a.shape
+    return math.prod(batch) > 1 and max(m * k, k * b.shape[-1], m * b.shape[-1]) <= MATRIX
+
+
+def is_short(value: Value) -> bool:
+    """Whether a value is small enough to be written out."""
+    return value.size <= WRITTEN_OUT
+
+
+def is_opaque(op: Op) -> bool:
+    """Whether an operation has a kernel of its own."""
+    if op.name == "dot":
+        return not (is_small_dot(op) or is_batched_dot(op))
+    return op.name in OPAQUE or op.name in COMPUTING
+
+
+def reduced(op: Op) -> tuple[int, ...]:
+    """Return the axes of its space that an operation reduces over."""
+    if op.name == "reduce":
+        return op.params["axes"]
+    return (op.params["axis"],) if op.name == "argreduce" else ()
+
+
+def fuse(graph: Graph) -> Plan:
+    """Return the clusters of a graph of core operations."""
+    plan = Plan()
+    forced = _forced(graph) | _factors(graph)
+    position: dict[Cluster, int] = {}
+    for op in graph.ops:
+        if op.name == "constant" or (op.name == "iota" and op.out not in forced):
+            continue
+        if is_opaque(op):
+            cluster = Cluster((), opaque=True)
+            member = Member(op, True)
+        elif op.name in VIEWS and op.out not in forced:
+            continue
+        elif op.name == "concat" and op.params["axis"] == 0 and not is_short(op.out):
+            cluster, member = Cluster((), opaque=True), Member(op, True)
+        else:
+            cluster, member = _place(plan, op, position)
+        if cluster not in position:
+            position[cluster] = len(plan.clusters)
+            plan.clusters.append(cluster)
+        cluster.members.append(member)
+        for value in op.outs:
+            plan.home[value], plan.member[value] = cluster, member
+    _decide_storage(plan, graph)
+    for cluster in plan.clusters:
+        if not cluster.opaque:
+            _nest(plan, cluster)
+    return plan
+
+
+def _forced(graph: Graph) -> set[Value]:
+    """Return the views that must be in memory: outputs, and operands of kernels of their own."""
+    forced = set(graph.outputs)
+    for op in graph.ops:
+        if is_opaque(op) and op.name not in COMPUTING:
+            forced.update(buffer_value(op, i) for i, v in enumerate(op.inputs) if v is not None)
+    return forced
+
+
+def _factors(graph: Graph) -> set[Value]:
+    """Return the factors of batched products, which must be in memory, but may be so for a turn only."""
+    return {buffer_value(op, i) for op in graph.ops if is_batched_dot(op) for i in (0, 1)}
+
+
+def buffer_value(op: Op, position: int) -> Value:
+    """Return the value whose memory an opaque operation reads: what a mere change of shape views."""
+    value = op.inputs[position]
+    assert value is not None
+    while value.op is not None and value.op.name == "reshape":
+        value = value.op.operands[0]
+    if op.name == "dot" and value.op is not None and value.op.name == "transpose":
+        axes, rank = value.op.params["axes"], len(value.shape)
+        inside = value.op.operands[0]
+        if axes == (*range(rank - 2), rank - 1, rank - 2) and value is op.inputs[position]:
+            return inside
+    return value
+
+
+def sources(op: Op) -> Iterator[tuple[Value, int]]:
+    """Yield what an operation reads, through views, with the count of leading axes it has in common.
+
+    The count refers to the operation's own space.
+    """
+    yield from _sources_of(op, len(space_of(op)))
+
+
+def _sources_of(op: Op, shared: int) -> Iterator[tuple[Value, int]]:
+    for i, value in enumerate(op.operands):
+        if op.name in VIEWS:
+            common = min(shared, lead(op, i))
+        elif op.name == "dot":
+            common = min(shared, len(op.out.shape) - 2 + (i == 0 and is_small_dot(op)))
+        else:
+            common = shared
+        yield from through(value, common)
+
+
+def through(value: Value, common: int) -> Iterator[tuple[Value, int]]:
+    """Yield the value, or what the view that it is reads."""
+    yield value, common
+    if value.op is not None and value.op.name in VIEWS:
+        yield from _sources_of(value.op, common)
+
+
+def _place(plan: Plan, op: Op, position: dict[Cluster, int]) -> tuple[Cluster, Member]:
+    """Return the cluster that an operation joins, or a new one, and the operation as its member."""
+    found = [(plan.home[v], plan.member[v], n) for v, n in sources(op) if v in plan.home]
+    first = max((position[c] for c, _, _ in found), default=0)
+    for cluster in reversed(plan.clusters[first:]):
+        inside = [(m, n) for c, m, n in found if c is cluster]
+        outer = _joined(cluster, op, inside)
+        if outer is not None:
+            cluster.outer = outer
+            return cluster, Member(op, _sinks(op, outer))
+    space, axes = space_of(op), reduced(op)
+    outer = space[: min(axes)] if axes and (min(axes) > 0 or op.name == "argreduce") else space
+    if is_batched_dot(op):
+        outer = space[:-2]
+    return Cluster(outer), Member(op, _sinks(op, outer))
+
+
+def _sinks(op: Op, outer: tuple[int, ...]) -> bool:
+    axes = reduced(op)
+    return bool(axes) and min(axes) < len(outer)
+
+
+def _joined(cluster: Cluster, op: Op, inside: list[tuple[Member, int]]) -> tuple[int, ...] | None:
+    """Return the outer space of a cluster with one more operation; None if they do not fit together."""
+    if cluster.opaque or len(cluster.members) >= WIDTH:
+        return None
+    space, axes = space_of(op), reduced(op)
+    outer = cluster.outer
+    inner = min(axes) if axes else 0
+    if (inner or op.name == "argreduce") and space[:inner] == outer[:inner]:
+        outer = outer[:inner]
+    if op.name == "argreduce" and _sinks(op, outer):
+        return None
+    batched = is_batched_dot(op)
+    outer = _common(outer, space[:-2] if batched else space)
+    for member, shared in inside:
+        if member.sink:
+            return None
+        outer = outer[: min(shared, len(outer))]
+    if any(_sinks(m.op, outer) != m.sink for m in cluster.members):
+        return None
+    if sum(_length(m.op, outer) for m in cluster.members) + _length(op, outer) > LENGTH:
+        return None
+    if not outer:
+        whole = not space and not cluster.outer
+        tiny = math.prod(space) <= WRITTEN_OUT and all(
+            math.prod(m.space) <= WRITTEN_OUT for m in cluster.members
+        )
+        return () if (whole or tiny) and not any(m.sink for m in cluster.members) else None
+    if outer != cluster.outer or len(outer) < len(space):
+        rows = [math.prod(m.space[len(outer) :]) for m in cluster.members]
+        limit = MATRIX if batched or any(is_batched_dot(m.op) for m in cluster.members) else ROW
+        if max(*rows, math.prod(space[len(outer) :]), 1) > limit:
+            return None
+        if math.prod(outer) < 4 and math.prod(outer) != math.prod(cluster.outer):
+            return None
+    return outer
+
+
+def _length(op: Op, outer: tuple[int, ...]) -> int:
+    """Return how many instructions, about, an operation takes in one turn."""
+    inner = space_of(op)[len(outer) :]
+    each = 2 * op.operands[0].shape[-1] if op.name == "dot" else 1
+    if op.name == "map" and op.params["fn"] not in CHEAP:
+        each = 20
+    return each * (math.prod(inner) if is_written_out(op, inner) else 1)
+
+
+def _common(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the longest common prefix."""
+    n = 0
+    while n < min(len(a), len(b)) and a[n] == b[n]:
+        n += 1
+    return a[:n]
+
+
+def _decide_storage(plan: Plan, graph: Graph) -> None:
+    """Find what must be written to memory; cheap functions of stored values are computed again instead."""
+    forced, factors = _forced(graph), _factors(graph)
+    readers: dict[Value, set[Cluster]] = {}
+    for op in graph.ops:
+        for value in op.outs:
+            cluster = plan.home.get(value)
+            if cluster is not None:
+                if cluster.opaque:
+                    plan.stored.add(value)
+                for source, _ in sources(op):
+                    readers.setdefault(source, set()).add(cluster)
+    for value, cluster in list(plan.home.items()):
+        if value in forced or readers.get(value, set()) - {cluster}:
+            plan.stored.add(value)
+    for value, cluster in list(plan.home.items()):  # operands come first, so chains are seen whole
+        if value in forced | factors or value not in plan.stored or cluster.opaque:
+            continue
+        if _is_cheap(plan, value) and cluster not in readers.get(value, set()):
+            plan.stored.discard(value)
+            _dissolve(plan, value, cluster)
+
+
+def _is_cheap(plan: Plan, value: Value) -> bool:
+    """Whether computing a value again, from what is in memory, costs no more than reading it."""
+    op = value.op
+    assert op is not None
+    if op.name != "map" or op.params["fn"] not in CHEAP:
+        return False
+    for v, _ in sources(op):
+        if v in plan.home and v not in plan.stored:
+            return False
+        if v.op is not None and v.op.name == "map" and v not in plan.home:
+            return False
+    loads = 0
+    for v in op.operands:
+        if v.op is None or v.op.name != "broadcast" or v.op.operands[0].shape:
+            loads += 1
+        if v.op is not None and v.op.name in VIEWS and v.op.name != "broadcast":
+            return False
+    return loads <= 1
+
+
+def _dissolve(plan: Plan, value: Value, cluster: Cluster) -> None:
+    cluster.members.remove(plan.member[value])
+    del plan.home[value], plan.member[value]
+
+
+def _nest(plan: Plan, cluster: Cluster) -> None:
+    """Order the members of a cluster into inner loops, and note the rows that pass between those."""
+    spaces: list[tuple[int, ...] | None] = []  # None: written out
+    for member in cluster.members:
+        inner = cluster.inner(member)
+        product = is_batched_dot(member.op)
+        out = is_written_out(member.op, inner)
+        earliest = 0
+        for value, shared in sources(member.op):
+            if plan.home.get(value) is not cluster:
+                continue
+            other = plan.member[value]
+            apart = bool(reduced(other.op)) or shared < len(member.space) or other.space != member.space
+            written = spaces[other.nest] is None
+            apart = apart or product or is_batched_dot(other.op)
+            both = written and out
+            earliest = max(earliest, other.nest + (0 if both or not apart else 1))
+        key = None if out else inner
+        for nest in range(earliest, len(spaces)):
+            if spaces[nest] == key and not product and not is_batched_dot(cluster.nests[nest][0].op):
+                break
+        else:
+            nest = len(spaces)
+            spaces.append(key)
+            cluster.nests.append([])
+        member.nest = nest
+        cluster.nests[nest].append(member)
+    for member in cluster.members:
+        for value, _ in sources(member.op):
+            if plan.home.get(value) is cluster and plan.member[value].nest < member.nest:
+                plan.rows.add(value)

@@ -1,0 +1,196 @@
+"""The graph that a traced function becomes: typed values in single-assignment form, in order of their making.
+
+Two vocabularies share these classes. A traced graph speaks in EveryO's primitives; `everyo.compiler.lowering`
+rewrites it into the few operations that the code generator knows (`CORE`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from everyo.errors import CompileError
+
+# What the code generator knows, with the number of operands (None: any).
+CORE: dict[str, int | None] = {
+    "constant": 0, "iota": 0,
+    "map": None,
+    "broadcast": 1, "reshape": 1, "transpose": 1, "slice": 1, "pad": 2, "concat": None,
+    "gather": None, "scatter": None,
+    "window": 1, "fold": 1, "place": None, "convolve": 2, "convolve_weight": 2,
+    "reduce": 1, "argreduce": 1, "accumulate": None,
+    "dot": 2,
+    "call": None, "require": 1,
+    "while": None, "while_back": None, "cond": None, "scan": None,
+}  # fmt: skip
+
+
+class Value:
+    """One result of an operation, or an input of the graph.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The lengths of the axes.
+    dtype : numpy.dtype
+        The dtype of the elements.
+    op : Op or None
+        What makes it; None for an input of the graph.
+    """
+
+    __slots__ = ("dtype", "op", "shape")
+
+    def __init__(self, shape: Sequence[int], dtype: Any, op: Op | None = None) -> None:
+        self.shape, self.op = tuple(shape), op
+        self.dtype = np.dtype(
+            np.dtype(dtype).type
+        )  # in the machine's byte order, and one object for each type
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def type(self) -> str:
+        """Dtype and shape as they are printed."""
+        return f"{self.dtype.kind}{8 * self.dtype.itemsize}[{','.join(map(str, self.shape))}]"
+
+
+class Op:
+    """One operation: its name, operands (None for one that is absent), static parameters, results."""
+
+    __slots__ = ("inputs", "name", "outs", "params", "primitive")
+
+    def __init__(self, name: str, inputs: Sequence[Value | None], params: dict[str, Any]) -> None:
+        self.name, self.inputs, self.params = name, list(inputs), params
+        self.primitive: Any = None  # of a traced graph: what is called
+        self.outs: list[Value] = []
+
+    @property
+    def out(self) -> Value:
+        """The result of an operation that has one."""
+        return self.outs[0]
+
+    @property
+    def operands(self) -> list[Value]:
+        """The operands that are there."""
+        return [v for v in self.inputs if v is not None]
+
+
+class Graph:
+    """A function: inputs, operations in order, outputs. Bodies of loops and branches are graphs too."""
+
+    def __init__(self, name: str = "main") -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self.ops: list[Op] = []
+        self.outputs: list[Value] = []
+
+    def input(self, shape: Sequence[int], dtype: Any) -> Value:
+        """Add an input."""
+        value = Value(shape, dtype)
+        self.inputs.append(value)
+        return value
+
+    def add(
+        self,
+        name: str,
+        inputs: Sequence[Value | None],
+        specs: Sequence[tuple[Sequence[int], Any]],
+        **params: Any,
+    ) -> list[Value]:
+        """Append an operation whose results have the given shapes and dtypes; return them."""
+        op = Op(name, inputs, params)
+        op.outs = [Value(shape, dtype, op) for shape, dtype in specs]
+        self.ops.append(op)
+        return op.outs
+
+    def users(self) -> dict[Value, list[Op]]:
+        """Return for each value the operations that read it, in order, once for each reading."""
+        found: dict[Value, list[Op]] = {}
+        for op in self.ops:
+            for value in op.operands:
+                found.setdefault(value, []).append(op)
+        return found
+
+    def bodies(self) -> Iterator[Graph]:
+        """Yield the graphs inside the operations of this one."""
+        for op in self.ops:
+            for param in op.params.values():
+                if isinstance(param, Graph):
+                    yield param
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self, "", {}))
+
+
+def _lines(graph: Graph, indent: str, names: dict[Value, str]) -> Iterator[str]:
+    def name(value: Value | None) -> str:
+        if value is None:
+            return "none"
+        return names.setdefault(value, f"%{len(names)}")
+
+    arguments = ", ".join(f"{name(v)}: {v.type}" for v in graph.inputs)
+    yield f"{indent}graph {graph.name}({arguments})"
+    for op in graph.ops:
+        results = ", ".join(f"{name(v)}: {v.type}" for v in op.outs)
+        settings = ", ".join(f"{k}={_shown(v)}" for k, v in op.params.items() if not isinstance(v, Graph))
+        operands = ", ".join(map(name, op.inputs))
+        yield f"{indent}  {results} = {op.name}({operands})" + (f" {{{settings}}}" if settings else "")
+        for key, body in op.params.items():
+            if isinstance(body, Graph):
+                yield f"{indent}    {key}:"
+                yield from _lines(body, indent + "    ", names)
+    yield f"{indent}  return {', '.join(map(name, graph.outputs))}"
+
+
+def _shown(param: Any) -> str:
+    if isinstance(param, np.ndarray):
+        return np.array2string(param, threshold=8, edgeitems=2, separator=",").replace("\n", "")
+    return repr(param)
+
+
+def verify(graph: Graph, core: bool = False, outer: frozenset[Value] = frozenset()) -> None:
+    """Raise CompileError unless `graph` is in single-assignment form, typed and, with `core`, lowered."""
+    known = set(outer) | set(graph.inputs)
+    for position, op in enumerate(graph.ops):
+        for value in op.operands:
+            if value not in known:
+                raise _broken(f"operand of {op.name} (operation {position}) is used before it is made")
+        if core and op.name not in CORE:
+            raise _broken(f"{op.name} is no core operation")
+        if core and CORE.get(op.name) not in (None, len(op.inputs)):
+            raise _broken(f"{op.name} has {len(op.inputs)} operands")
+        if core and op.name == "map" and any(v.shape != op.out.shape for v in op.operands):
+            raise _broken(f"the operands of map {op.params.get('fn')} have other shapes than its result")
+        for param in op.params.values():
+            if isinstance(param, Graph):
+                verify(param, core)
+        for value in op.outs:
+            if value in known or value.op is not op:
+                raise _broken(f"a result of {op.name} (operation {position}) is made twice")
+            known.add(value)
+    for value in graph.outputs:
+        if value not in known:
+            raise _broken("an output is never made")
+
+
+def _broken(what: str) -> CompileError:
+    return CompileError(
+        "a pass of the compiler left a broken graph",
+        operation="compile",
+        expected="a graph in single-assignment form",
+        found=what,
+        remedy="this is a fault of EveryO: please report it with the function",
+    )

@@ -1,0 +1,9 @@
+"""Lowering: from EveryO's primitives to the core operations, one row of a table for each primitive."""
+
+from everyo.compiler.lowering import elementwise as _elementwise
+from everyo.compiler.lowering import indexing as _indexing
+from everyo.compiler.lowering import reductions as _reductions
+from everyo.compiler.lowering import shapes as _shapes
+from everyo.compiler.lowering.builder import Builder as Builder
+from everyo.compiler.lowering.table import LOWERINGS as LOWERINGS
+from everyo.compiler.lowering.table import lower as lower

@@ -1,0 +1,247 @@
+"""Lowerings of elementwise primitives: to one scalar function, or to a formula of several."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from everyo.compiler import elementary
+from everyo.compiler.graph import Op, Value
+from everyo.compiler.lowering.builder import BOOL, COMPARISONS, Builder, scalar_of
+from everyo.compiler.lowering.table import lowering
+
+# primitives that are one scalar function on operands of the result's dtype
+DIRECT = {
+    "add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide",
+    "floor_divide": "floor_divide", "remainder": "remainder", "negative": "negative",
+    "maximum": "maximum", "minimum": "minimum", "abs": "abs", "sign": "sign",
+    "sqrt": "sqrt", "rsqrt": "rsqrt", "cbrt": "cbrt", "hypot": "hypot",
+    "floor": "floor", "ceil": "ceil", "round": "round", "trunc": "trunc",
+    "exp": "exp", "expm1": "expm1", "exp2": "exp2", "log": "log", "log1p": "log1p", "log2": "log2",
+    "log10": "log10", "logaddexp": "logaddexp", "erf": "erf", "erfc": "erfc",
+    "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
+    "arctan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "arcsinh": "asinh",
+    "arccosh": "acosh", "arctanh": "atanh", "sigmoid": "sigmoid", "softplus": "softplus", "gelu": "gelu",
+    "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor",
+    "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
+}  # fmt: skip
+
+
+INLINE = {
+    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "negative", "maximum", "minimum",
+    "abs", "sign", "sqrt", "rsqrt", "floor", "ceil", "round", "trunc", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "left_shift", "right_shift",
+}  # fmt: skip
+
+
+def _direct(b: Builder, op: Op, *operands: Value) -> Value | None:
+    fn = DIRECT[op.name]
+    if fn not in INLINE and (fn not in elementary.names() or op.out.dtype.kind != "f"):
+        return None
+    return b.map(DIRECT[op.name], *matched(b, op, operands, op.out.dtype))
+
+
+def matched(b: Builder, op: Op, operands: Any, dtype: Any) -> list[Value]:
+    """Return the operands in the result's shape and in `dtype`."""
+    return [b.broadcast_to(b.cast(v, dtype), op.out.shape) for v in operands]
+
+
+lowering(*DIRECT)(_direct)
+
+
+@lowering(*COMPARISONS)
+def _comparison(b: Builder, op: Op, x1: Value, x2: Value) -> Value:
+    return b.map(op.name, *matched(b, op, (x1, x2), np.result_type(x1.dtype, x2.dtype)))
+
+
+@lowering("logical_and", "logical_or", "logical_xor", "logical_not")
+def _logical(b: Builder, op: Op, *operands: Value) -> Value:
+    return b.map(op.name, *(b.broadcast_to(truth(b, v), op.out.shape) for v in operands))
+
+
+def truth(b: Builder, value: Value) -> Value:
+    """Return whether each element differs from zero."""
+    return value if value.dtype == BOOL else b.map("not_equal", value, b.constant(0, value.dtype))
+
+
+@lowering("isnan", "isinf", "isfinite", "signbit")
+def _predicate(b: Builder, op: Op, x: Value) -> Value | None:
+    if x.dtype.kind != "f":
+        if op.name == "signbit":
+            return None
+        return b.fill(op.name == "isfinite", x.shape, BOOL)
+    return b.map(op.name, x)
+
+
+@lowering("positive", "stop_gradient", "alias", "copy", "conj", "real")
+def _same(b: Builder, op: Op, x: Value) -> Value:
+    return b.cast(x, op.out.dtype)
+
+
+@lowering("imag", "zeros_like")
+def _zeros(b: Builder, op: Op, x: Value) -> Value:
+    return b.fill(0, op.out.shape, op.out.dtype)
+
+
+@lowering("ones_like")
+def _ones(b: Builder, op: Op, x: Value) -> Value:
+    return b.fill(1, op.out.shape, op.out.dtype)
+
+
+@lowering("astype")
+def _astype(b: Builder, op: Op, x: Value) -> Value:
+    return truth(b, x) if op.out.dtype == BOOL else b.cast(x, op.out.dtype)
+
+
+@lowering("to_device")
+def _to_device(b: Builder, op: Op, x: Value) -> Value | None:
+    return x if op.params["source"] == op.params["target"] else None
+
+
+@lowering("square")
+def _square(b: Builder, op: Op, x: Value) -> Value:
+    (x,) = matched(b, op, (x,), op.out.dtype)
+    return b.map("multiply", x, x)
+
+
+@lowering("reciprocal")
+def _reciprocal(b: Builder, op: Op, x: Value) -> Value:
+    return b.map("divide", b.constant(1, op.out.dtype), b.cast(x, op.out.dtype))
+
+
+@lowering("bitwise_invert")
+def _invert(b: Builder, op: Op, x: Value) -> Value:
+    if x.dtype == BOOL:
+        return b.map("logical_not", x)
+    return b.map("bitwise_xor", x, b.constant(-1 if x.dtype.kind == "i" else np.iinfo(x.dtype).max, x.dtype))
+
+
+@lowering("power")
+def _power(b: Builder, op: Op, x1: Value, x2: Value) -> Value | None:
+    exponent = scalar_of(x2)
+    base, power = matched(b, op, (x1, x2), op.out.dtype)
+    if exponent is not None and abs(exponent) <= 16 and exponent == int(exponent):
+        return _integer_power(b, base, int(exponent))
+    if op.out.dtype.kind != "f":
+        return None
+    if exponent == 0.5:
+        return b.map("sqrt", base)
+    return b.map("pow", base, power)
+
+
+def _integer_power(b: Builder, x: Value, n: int) -> Value | None:
+    if n < 0:
+        if x.dtype.kind != "f":
+            return None
+        whole = _integer_power(b, x, -n)
+        return None if whole is None else b.map("divide", b.constant(1, x.dtype), whole)
+    out: Value | None = None
+    while n:
+        if n & 1:
+            out = x if out is None else b.map("multiply", out, x)
+        x = b.map("multiply", x, x)
+        n >>= 1
+    return b.fill(1, x.shape, x.dtype) if out is None else out
+
+
+@lowering("where")
+def _where(b: Builder, op: Op, condition: Value, x1: Value, x2: Value) -> Value:
+    return b.map(
+        "where", b.broadcast_to(truth(b, condition), op.out.shape), *matched(b, op, (x1, x2), op.out.dtype)
+    )
+
+
+@lowering("where_positive")
+def _where_positive(b: Builder, op: Op, x1: Value, x2: Value) -> Value:
+    positive = b.broadcast_to(b.map("greater", x2, b.constant(0, x2.dtype)), op.out.shape)
+    return b.map("where", positive, *matched(b, op, (x1, x2), op.out.dtype))
+
+
+@lowering("multiply_absorbing")
+def _multiply_absorbing(b: Builder, op: Op, x1: Value, x2: Value) -> Value:
+    """A product in which a factor of exactly zero wins over infinities."""
+    x1, x2 = matched(b, op, (x1, x2), op.out.dtype)
+    product = b.map("multiply", x1, x2)
+    if op.out.dtype.kind != "f":
+        return product
+    zero = b.constant(0, op.out.dtype)
+    void = [b.map("logical_and", b.map("equal", x, zero), b.map("isinf", y)) for x, y in ((x1, x2), (x2, x1))]
+    return b.map("where", b.map("logical_or", *void), b.fill(0, op.out.shape, op.out.dtype), product)
+
+
+@lowering("clip")
+def _clip(b: Builder, op: Op, x: Value, low: Value | None, high: Value | None) -> Value:
+    (x,) = matched(b, op, (x,), op.out.dtype)
+    for bound, fn in ((low, "maximum"), (high, "minimum")):
+        if bound is not None:
+            x = b.map(fn, x, *matched(b, op, (bound,), op.out.dtype))
+    return x
+
+
+@lowering("angle")
+def _angle(b: Builder, op: Op, x: Value) -> Value:
+    x = b.cast(x, op.out.dtype)
+    negative = b.map("less", x, b.constant(0, x.dtype))
+    zero = b.map("where", b.map("isnan", x), x, b.fill(0, x.shape, x.dtype))
+    return b.map("where", negative, b.fill(math.pi, x.shape, x.dtype), zero)
+
+
+@lowering("logaddexp2")
+def _logaddexp2(b: Builder, op: Op, x1: Value, x2: Value) -> Value:
+    x1, x2 = matched(b, op, (x1, x2), op.out.dtype)
+    scale = b.constant(math.log(2), op.out.dtype)
+    scaled = b.map("logaddexp", b.map("multiply", x1, scale), b.map("multiply", x2, scale))
+    return b.map("divide", scaled, scale)
+
+
+@lowering("relu")
+def _relu(b: Builder, op: Op, x: Value) -> Value:
+    (x,) = matched(b, op, (x,), op.out.dtype)
+    return b.map("maximum", x, b.constant(0, x.dtype))
+
+
+@lowering("silu")
+def _silu(b: Builder, op: Op, x: Value) -> Value:
+    (x,) = matched(b, op, (x,), op.out.dtype)
+    return b.map("multiply", x, b.map("sigmoid", x))
+
+
+@lowering("leaky_relu")
+def _leaky_relu(b: Builder, op: Op, x: Value) -> Value:
+    (x,) = matched(b, op, (x,), op.out.dtype)
+    scaled = b.map("multiply", b.constant(op.params["negative_slope"], x.dtype), x)
+    return b.map("where", b.map("greater", x, b.constant(0, x.dtype)), x, scaled)
+
+
+@lowering("elu")
+def _elu(b: Builder, op: Op, x: Value) -> Value:
+    (x,) = matched(b, op, (x,), op.out.dtype)
+    zero = b.constant(0, x.dtype)
+    negative = b.map("expm1", b.map("minimum", x, zero))
+    scaled = b.map("multiply", b.constant(op.params["alpha"], x.dtype), negative)
+    return b.map("where", b.map("greater", x, zero), x, scaled)
+
+
+@lowering("softsign")
+def _softsign(b: Builder, op: Op, x: Value) -> Value:
+    (x,) = matched(b, op, (x,), op.out.dtype)
+    near = b.map("divide", x, b.map("add", b.constant(1, x.dtype), b.map("abs", x)))
+    return b.map("where", b.map("isinf", x), b.map("sign", x), near)
+
+
+@lowering("gelu_tanh")
+def _gelu_tanh(b: Builder, op: Op, x: Value) -> Value:
+    from everyo.ops import activations as formula
+
+    (x,) = matched(b, op, (x,), op.out.dtype)
+
+    def number(value: float) -> Value:
+        return b.constant(value, x.dtype)
+
+    near = b.map("minimum", b.map("maximum", x, number(-formula._SATURATED)), number(formula._SATURATED))
+    bent = b.map("multiply", b.map("multiply", number(formula._BEND), near), near)
+    inner = b.map("multiply", number(formula._STEEPNESS), near)
+    inner = b.map("multiply", inner, b.map("add", number(1), bent))
+    return b.map("multiply", x, b.map("sigmoid", inner))

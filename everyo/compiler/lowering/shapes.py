@@ -1,0 +1,99 @@
+"""Lowerings of primitives that move elements without computing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from everyo.compiler.graph import Op, Value
+from everyo.compiler.lowering.builder import Builder
+from everyo.compiler.lowering.table import lowering
+
+
+@lowering("reshape")
+def _reshape(b: Builder, op: Op, x: Value) -> Value:
+    return b.reshape(x, op.out.shape)
+
+
+@lowering("broadcast_to")
+def _broadcast_to(b: Builder, op: Op, x: Value) -> Value:
+    return b.broadcast_to(x, op.out.shape)
+
+
+@lowering("transpose")
+def _transpose(b: Builder, op: Op, x: Value) -> Value:
+    return b.transpose(x, op.params["axes"])
+
+
+@lowering("matrix_transpose")
+def _matrix_transpose(b: Builder, op: Op, x: Value) -> Value:
+    rank = len(x.shape)
+    return b.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+
+
+@lowering("flip")
+def _flip(b: Builder, op: Op, x: Value) -> Value:
+    return b.flip(x, [a % len(x.shape) for a in op.params["axis"]])
+
+
+@lowering("roll")
+def _roll(b: Builder, op: Op, x: Value) -> Value:
+    shifts, axes = op.params["shift"], op.params["axis"]
+    if axes is None:
+        return b.reshape(_rolled(b, b.reshape(x, (x.size,)), int(np.sum(shifts)), 0), x.shape)
+    axes = axes if isinstance(axes, (tuple, list)) else (axes,)
+    shifts = shifts if isinstance(shifts, (tuple, list)) else (shifts,) * len(axes)
+    for shift, axis in zip(shifts, axes if len(axes) == len(shifts) else axes * len(shifts)):
+        x = _rolled(b, x, shift, axis % len(x.shape))
+    return x
+
+
+def _rolled(b: Builder, x: Value, shift: int, axis: int) -> Value:
+    n = x.shape[axis]
+    cut = (n - shift) % n if n else 0
+    if not cut:
+        return x
+    return b.concat([b.take(x, axis, cut, n), b.take(x, axis, 0, cut)], axis)
+
+
+@lowering("tril", "triu")
+def _triangle(b: Builder, op: Op, x: Value) -> Value:
+    rank = len(x.shape)
+    row, column = b.iota(x.shape, rank - 2), b.iota(x.shape, rank - 1)
+    shifted = b.map("add", row, b.constant(op.params["k"], np.int64))
+    kept = b.map("less_equal" if op.name == "tril" else "greater_equal", column, shifted)
+    return b.map("where", kept, x, b.fill(0, x.shape, x.dtype))
+
+
+@lowering("pad")
+def _pad(b: Builder, op: Op, x: Value) -> Value:
+    widths = op.params["pad_width"]
+    if not widths:
+        return x
+    low, high = zip(*widths)
+    return b.pad(x, low, high, (0,) * len(low), b.constant(np.asarray(op.params["value"]).astype(x.dtype)))
+
+
+@lowering("concat")
+def _concat(b: Builder, op: Op, *arrays: Value) -> Value:
+    return b.concat([b.cast(v, op.out.dtype) for v in arrays], op.params["axis"] % len(op.out.shape))
+
+
+@lowering("stack")
+def _stack(b: Builder, op: Op, *arrays: Value) -> Value:
+    axis = op.params["axis"] % len(op.out.shape)
+    shape = (*op.out.shape[:axis], 1, *op.out.shape[axis + 1 :])
+    return b.concat([b.reshape(b.cast(v, op.out.dtype), shape) for v in arrays], axis)
+
+
+@lowering("delay")
+def _delay(b: Builder, op: Op, x: Value) -> Value:
+    axis, n = op.params["axis"] % len(x.shape), x.shape[op.params["axis"]]
+    if not n:
+        return x
+    zeros = [0] * len(x.shape)
+    width = [int(a == axis) for a in range(len(x.shape))]
+    if op.params["reverse"]:
+        kept, low, high = b.take(x, axis, 1, n), zeros, width
+    else:
+        kept, low, high = b.take(x, axis, 0, n - 1), width, zeros
+    return b.pad(kept, low, high, zeros, b.constant(0, x.dtype))

@@ -1,0 +1,80 @@
+"""The table of lowerings, and the pass that applies it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from everyo.compiler.graph import Graph, Op, Value
+from everyo.compiler.lowering.builder import Builder
+
+Lowering = Callable[..., Any]
+LOWERINGS: dict[str, Lowering] = {}
+NATIVE = "biuf"  # kinds of dtypes that the code generator computes with
+
+
+def lowering(*names: str) -> Callable[[Lowering], Lowering]:
+    """Enter a function as the lowering of some primitives.
+
+    It is called with the builder, the operation and its operands, already rewritten, and returns the
+    result, or a sequence of results, or None where only the eager kernel will do.
+    """
+
+    def enter(function: Lowering) -> Lowering:
+        for name in names:
+            LOWERINGS[name] = function
+        return function
+
+    return enter
+
+
+def lower(graph: Graph) -> Graph:
+    """Return `graph` in core operations; what has no lowering calls its eager kernel."""
+    lowered = Graph(graph.name)
+    b = Builder(lowered)
+    known: dict[Value, Value] = {}
+    for value in graph.inputs:
+        known[value] = lowered.input(value.shape, value.dtype)
+    for op in graph.ops:
+        operands = [None if v is None else known[v] for v in op.inputs]
+        known.update(zip(op.outs, lower_op(b, op, operands), strict=True))
+    lowered.outputs = _own([known[v] for v in graph.outputs], lowered)
+    return lowered
+
+
+def _own(outputs: list[Value], graph: Graph) -> list[Value]:
+    """Return the outputs, each a value of its own that an operation makes: others are copied."""
+    owned: list[Value] = []
+    for value in outputs:
+        if value.op is None or value.op.name in ("constant", "iota") or value in owned:
+            value = graph.add("map", [value], [(value.shape, value.dtype)], fn="cast")[0]
+        owned.append(value)
+    return owned
+
+
+def lower_op(b: Builder, op: Op, operands: Sequence[Value | None]) -> Sequence[Value]:
+    """Append an operation's lowering; return its results, of the shapes and dtypes that it had."""
+    if op.name == "constant":
+        return [b.constant(op.params["array"])]
+    if any(isinstance(p, Graph) for p in op.params.values()):
+        params = {k: lower(p) if isinstance(p, Graph) else p for k, p in op.params.items()}
+        return b.graph.add(op.name, operands, [(v.shape, v.dtype) for v in op.outs], **params)
+    if op.name == "python":
+        return b.graph.add("call", operands, [(v.shape, v.dtype) for v in op.outs], **op.params)
+    rule = LOWERINGS.get(op.name)
+    if rule is not None and _is_native(op):
+        results = rule(b, op, *operands)
+        if results is not None:
+            results = [results] if isinstance(results, Value) else list(results)
+            for old, new in zip(op.outs, results, strict=True):
+                assert (old.shape, old.dtype) == (new.shape, new.dtype), (op.name, old.type, new.type)
+            return results
+    specs = [(v.shape, v.dtype) for v in op.outs]
+    return b.graph.add("call", operands, specs, primitive=op.primitive, settings=op.params)
+
+
+def _is_native(op: Op) -> bool:
+    values = [*op.operands, *op.outs]
+    return all(
+        v.dtype.kind in NATIVE and v.dtype.itemsize != 2 for v in values if v.dtype.kind == "f"
+    ) and all(v.dtype.kind in NATIVE for v in values)

@@ -1,0 +1,100 @@
+"""Programs: compiled code with what it needs to be called."""
+
+from __future__ import annotations
+
+import ctypes
+from threading import get_ident
+from typing import Any
+
+import numpy as np
+
+from everyo.compiler.callbacks import callback
+from everyo.compiler.codegen.entry import CHANGED
+from everyo.compiler.codegen.program import FIRST_MESSAGE, Module
+from everyo.compiler.graph import Graph
+from everyo.compiler.lowering import lower
+from everyo.compiler.native import Code
+from everyo.compiler.passes import remove_dead
+from everyo.errors import IndexingError
+
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+_ALIGNMENT = 64
+empty = np.empty
+
+
+class Program:
+    """A graph as machine code. Calls from several threads at once are safe: each has its own memory.
+
+    Attributes
+    ----------
+    graph, core : Graph
+        What was traced, and what it was lowered to.
+    module : Module
+        The LLVM module and its plans.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.core = remove_dead(lower(graph))
+        self.module = Module(self.core)
+        self.code = Code(self.module.text)
+        self._entry = _ENTRY(self.code.address("everyo_entry"))
+        self._constants = tuple(
+            np.ascontiguousarray(v.op.params["array"]) for v in self.module.constants if v.op is not None
+        )
+        self._specs = [(v.shape, v.dtype) for v in graph.inputs]
+        self._results = [(v.shape, v.dtype) for v in graph.outputs]
+        self._errors: dict[int, BaseException] = {}  # by thread
+        self._callbacks = [callback(op, self._errors) for op in self.module.calls]
+        addresses = [ctypes.cast(c, ctypes.c_void_p) for c in self._callbacks]
+        self._calls = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+        self._calls_address = ctypes.addressof(self._calls)
+        self._arenas: list[tuple[int, Any]] = []
+
+    def __call__(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Run on arrays of the shapes and dtypes that were traced; return fresh arrays."""
+        results = self.attempt(arrays)
+        if results is None:
+            fitting = tuple([_fit(a, *spec) for a, spec in zip(arrays, self._specs, strict=True)])
+            results = self.attempt(fitting)
+            assert results is not None
+        return results
+
+    def attempt(self, arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Run, or return None where an array is not as it was: another shape or dtype, or not contiguous."""
+        results = tuple([empty(shape, dtype) for shape, dtype in self._results])
+        try:
+            arena = self._arenas.pop()
+        except IndexError:
+            arena = self._arena()
+        ins = arrays + self._constants if self._constants else arrays
+        code = self._entry(id(ins), id(results), arena[0], self._calls_address)
+        self._arenas.append(arena)
+        if not code:
+            return results
+        if code == CHANGED:
+            return None
+        raise self._failure(code)
+
+    def _arena(self) -> tuple[int, Any]:
+        memory = np.empty(self.module.arena + _ALIGNMENT, np.uint8)
+        return -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT, memory
+
+    def _failure(self, code: int) -> BaseException:
+        """Return what a callback raised, or the error for a check that failed."""
+        if code >= FIRST_MESSAGE:
+            return IndexingError(
+                self.module.messages[code - FIRST_MESSAGE],
+                operation=self.graph.name,
+                expected="indices inside the axes",
+                found="one that is not, in the compiled function",
+                remedy="run the function without compiling it to see which",
+            )
+        return self._errors.pop(get_ident())
+
+
+def _fit(array: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return a contiguous copy of an array in the machine's byte order."""
+    made = np.array(array, dtype, order="C")
+    assert made.shape == shape
+    return made

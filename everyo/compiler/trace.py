@@ -1,0 +1,380 @@
+"""Tracing: an interpreter that writes down each operation instead of computing it.
+
+It stands below every other transformation, so that derivatives, batching and the eager tape's own
+backward pass run as they always do and leave their operations in one graph. Tensors that the function
+reaches from outside become inputs of the graph, read anew at each call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from everyo.compiler.graph import Graph, Value
+from everyo.compiler.infer import infer
+from everyo.core.dispatch import WEAK, _carries_gradient, explain, record, recorded, wrap
+from everyo.core.dtypes import default_for
+from everyo.core.modes import current_mode
+from everyo.core.primitive import Primitive
+from everyo.core.registry import forget_kernels, get_primitive, remember_kernels
+from everyo.core.tensor import Tensor
+from everyo.core.traced import Interpreter, Traced, staging, top_of
+from everyo.errors import CompileError, EveryOError, describe
+from everyo.ops.batched_draws import drawn
+
+OPERATORS = frozenset(
+    {
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "floor_divide",
+        "remainder",
+        "power",
+        "negative",
+        "positive",
+        "abs",
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+    }
+)  # fmt: skip - of Python: numbers stay numbers
+
+REMEDIES = {
+    "bool": "use eo.where, eo.cond or eo.while_loop, or mark the argument in static_argnums",
+    "item": "keep it a tensor; eo.debug_print shows values; or mark the argument in static_argnums",
+}
+
+
+class Symbol(Traced):
+    """A value that a compiled program will compute: only its shape and dtype are known.
+
+    `weak` marks what came of Python numbers alone: beside an array it takes the array's dtype.
+    """
+
+    __slots__ = ("value", "weak")
+
+    def __init__(self, interpreter: Interpreter, value: Value, weak: bool = False) -> None:
+        self.interpreter, self.value, self.weak = interpreter, value, weak
+
+    @property
+    def below(self) -> Any:
+        """An array of the shape and dtype that holds one zero: for those who ask what a tensor is like."""
+        return stand_in(self.value)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.value.dtype
+
+    def concrete(self, operation: str) -> Any:
+        made = self.value.op
+        if made is not None and made.name == "constant":  # which the function itself has written down
+            return made.params["array"]
+        kind = "bool" if operation in ("bool", "__bool__") else "item"
+        raise CompileError(
+            "the function asks for a value that exists only when the compiled program runs",
+            operation=operation,
+            inputs=describe(self),
+            expected="shapes and dtypes, which are known while the function is traced",
+            found=f"{operation}() of a computed tensor",
+            remedy=REMEDIES[kind],
+        )
+
+
+def _in_dtype(number: Any, dtype: Any) -> Any:
+    """Return a number in a dtype; a bound of `clip` may lie beyond an integer dtype, and means its end."""
+    if type(number) is int and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        number = min(max(number, int(limits.min)), int(limits.max))
+    return np.asarray(number).astype(dtype)
+
+
+def stand_in(value: Any) -> Any:
+    """Return an array of a value's shape and dtype, all of it one element, zero."""
+    return np.broadcast_to(np.zeros((), value.dtype), tuple(value.shape))
+
+
+class Cell:
+    """Something outside of the function that it reads or writes: read and written at each call."""
+
+    __slots__ = ("get", "key", "set", "tensor")
+
+    def __init__(
+        self, key: Any, get: Callable[[], Any], set: Callable[[Any], None], tensor: Tensor | None = None
+    ) -> None:
+        self.key, self.get, self.set, self.tensor = key, get, set, tensor
+
+
+def data_of(x: Tensor) -> Cell:
+    """Return the cell of a tensor's own array."""
+    return Cell(("data", id(x)), lambda: x.data, lambda array: setattr(x, "data", array), x)
+
+
+def gradient_of(x: Tensor) -> Cell:
+    """Return the cell of the array in a tensor's ``grad``."""
+    return Cell(
+        ("grad", id(x)),
+        lambda: None if x.grad is None else x.grad.data,
+        lambda array: setattr(x, "grad", wrap(array)),
+        x.grad,
+    )
+
+
+class Tracer(Interpreter):
+    """Writes the operations of one call of a function into `graph`.
+
+    Attributes
+    ----------
+    cells : dict
+        What the function reached from outside, each with the input of the graph that stands for it.
+    writes : list of (Cell, Value)
+        What it changed outside.
+    """
+
+    name = "compile"
+    writes_outside = True
+    scan: Callable[..., Any]  # these three are set by `everyo.compiler.control`
+    cond: Callable[..., Any]
+    while_loop: Callable[..., Any]
+
+    def __init__(self, graph: Graph, parent: Tracer | None = None) -> None:
+        super().__init__()
+        self.graph, self.parent = graph, parent
+        self.cells: dict[Any, tuple[Cell, Value]] = {}
+        self.writes: list[tuple[Cell, Value]] = []
+        self._gradients: list[tuple[Tensor, Any]] = []
+        self._items: dict[Any, Tensor] = {}
+        self.guards: dict[Any, tuple[Callable[[], Any], Any]] = {}
+
+    def reading(self, x: Tensor) -> Tensor:
+        """Return a tensor from outside as a value of the graph, without its graph of the eager tape."""
+        return self.symbol(self.read(data_of(x)))
+
+    def symbol(self, value: Value, weak: bool = False) -> Tensor:
+        """Return a tensor that stands for a value of the graph."""
+        return wrap(Symbol(self, value, weak))
+
+    def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Write the call down; record it for the eager tape too, if an operand requires grad."""
+        if primitive.family == "custom":  # user code: it runs here, on symbols
+            return self._custom(primitive, inputs)
+        if "inline" in primitive.options:  # a compiled function in a compiled function
+            return primitive.options["inline"](*inputs)
+        values, outs, weak = self.emit(primitive, inputs, params)
+        symbols = [Symbol(self, v, weak) for v in outs]
+        out: Any = tuple(symbols) if len(symbols) != 1 or primitive.options.get("several") else symbols[0]
+        mask = sum(1 << i for i, x in enumerate(inputs) if self._is_tracked(x))
+        if mask and current_mode().grad and primitive.vjp is not None and _carries_gradient(out):
+            arrays = [
+                self.symbol(v) if v is not None and isinstance(x, Tensor) else x
+                for x, v in zip(inputs, values, strict=True)
+            ]
+            plain = tuple(map(wrap, symbols)) if isinstance(out, tuple) else wrap(out)
+            return recorded(out, record(primitive, inputs, arrays, params, plain, mask))
+        return tuple(map(wrap, symbols)) if isinstance(out, tuple) else wrap(out)
+
+    def _custom(self, primitive: Any, inputs: Sequence[Any]) -> Any:
+        """Trace a function with rules of the user's own; its node pulls back by those rules."""
+        values = [self._operand(x, None) for x in inputs]
+        arrays = [self.symbol(v) for v in values if v is not None]
+        outs, extras = primitive.rules.forward(arrays)
+        results = tuple(wrap(x.data) for x in (*outs, *extras))
+        mask = sum(1 << i for i, x in enumerate(inputs) if self._is_tracked(x))
+        if mask and current_mode().grad:
+            return recorded(
+                tuple(r.data for r in results), record(primitive, inputs, arrays, {}, results, mask)
+            )
+        return results
+
+    def _is_tracked(self, x: Any) -> bool:
+        """Whether the eager tape knows a tensor: one of this level or of none."""
+        return isinstance(x, Tensor) and x.grad_node is not None and (not x.level or self.mine(x))
+
+    def emit(
+        self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]
+    ) -> tuple[list[Value | None], list[Value], bool]:
+        """Append the call to the graph; return operands, results and whether these are weak."""
+        weak = [type(x) in WEAK or (self.mine(x) and x.data.weak) for x in inputs]
+        anchored = not all(weak)
+        if (
+            not anchored and primitive.name not in OPERATORS
+        ):  # a number alone becomes a tensor, as it does eagerly
+            inputs = [self._strong(x) for x in inputs]
+            weak, anchored = [False] * len(inputs), True
+        examples = []
+        for x, is_weak in zip(inputs, weak, strict=True):
+            if is_weak and anchored:
+                examples.append(x if type(x) in WEAK else {"f": float, "i": int, "b": bool}[x.dtype.kind](1))
+            else:
+                examples.append(self._example(x))
+        try:
+            specs = infer(primitive, examples, params)
+        except EveryOError:
+            raise
+        except (ValueError, TypeError, IndexError, OverflowError) as error:
+            raise explain(primitive, examples, params, error) from error
+        dtypes = [e.dtype for e in examples if hasattr(e, "dtype")]
+        values = [
+            self._operand(x, np.result_type(*dtypes, example) if w and dtypes else None)
+            for x, w, example in zip(inputs, weak, examples, strict=True)
+        ]
+        outs = self.graph.add(primitive.name, values, specs, **params)
+        self.graph.ops[-1].primitive = primitive
+        return values, outs, not anchored and bool(inputs)
+
+    def _strong(self, x: Any) -> Tensor:
+        """Return a number as a tensor of its own, which has the default dtype."""
+        value = self._operand(x, default_for(np.asarray(self._example(x)).dtype.kind))
+        assert value is not None
+        return self.symbol(value)
+
+    def _example(self, x: Any) -> Any:
+        if isinstance(x, Tensor):
+            return stand_in(x.data) if x.level else x.data
+        return x if x is None or isinstance(x, (np.ndarray, *WEAK)) else np.asarray(x)
+
+    def _operand(self, x: Any, dtype: Any) -> Value | None:
+        """Return the value of the graph that an operand is; a number takes `dtype`."""
+        if x is None:
+            return None
+        if isinstance(x, Tensor):
+            if self.mine(x):
+                value = x.data.value
+                return value if dtype in (None, value.dtype) else self.cast(value, dtype)
+            if top_of([x.data]) is not None:
+                return self._outer(x)
+            return self.read(data_of(x))
+        return self.constant(np.asarray(x) if dtype is None else _in_dtype(x, dtype))
+
+    def _outer(self, x: Tensor) -> Value:
+        """Return the input of a body that stands for a value of an enclosing trace."""
+        key = ("traced", id(x.data))
+        found = self.cells.get(key)
+        if found is None:
+            found = Cell(key, lambda: x, lambda new: None, x), self.graph.input(x.shape, x.dtype)
+            self.cells[key] = found
+        return found[1]
+
+    def cast(self, value: Value, dtype: Any) -> Value:
+        """Return a value in another dtype."""
+        made = self.graph.add("astype", [value], [(value.shape, dtype)], dtype=np.dtype(dtype))[0]
+        self.graph.ops[-1].primitive = get_primitive("astype")
+        return made
+
+    def constant(self, array: Any) -> Value:
+        """Return a value that is part of the program."""
+        return self.graph.add("constant", [], [(array.shape, array.dtype)], array=np.array(array))[0]
+
+    def beneath(self, x: Any) -> Value | None:
+        """Return the value of this graph at the bottom of a tensor of any transformation, or None."""
+        data = x
+        while isinstance(data, (Tensor, Traced)) and not isinstance(data, Symbol):
+            data = data.data if isinstance(data, Tensor) else data.below
+        return data.value if isinstance(data, Symbol) and data.interpreter is self else None
+
+    def python(self, function: Callable[..., Any], values: Sequence[Value]) -> None:
+        """Append a call of a Python function on arrays, for its effect."""
+        self.graph.add("python", values, [], python=function)
+
+    def drawn(
+        self, generator: Any, operation: str, shape: tuple[int, ...], draw: Callable[..., Any], at_once: bool
+    ) -> Tensor:
+        """Return random numbers that are drawn each time the program comes here, as eager code draws them."""
+        state = generator.get_state()
+
+        def staged(shape: tuple[int, ...]) -> Tensor:
+            example = np.asarray(draw(shape))
+            spec = [(example.shape, example.dtype)]
+            return self.symbol(self.graph.add("python", [], spec, python=lambda: draw(shape))[0])
+
+        try:
+            return drawn(generator._backend.xp, operation, shape, staged, lambda x: x, at_once)
+        finally:
+            generator.set_state(state)
+
+    def guard(self, owner: Any, name: str, read: Callable[[], Any]) -> Any:
+        """Return something that is part of the program: where it changes, another program is compiled."""
+        place = (id(owner), name)
+        if place not in self.guards:
+            self.guards[place] = (read, read())
+        return self.guards[place][1]
+
+    def item(self, container: Any, key: Any) -> Tensor:
+        """Return an item of a dict or list, a number or an array, that is read anew at each call."""
+        place = ("item", id(container), key)
+        if place not in self._items:
+            value = container[key]
+            kind = type(value)
+
+            def put(array: Any) -> None:
+                container[key] = array.item() if kind in WEAK else array
+
+            cell = Cell(place, lambda: np.asarray(container[key]), put)
+            self._items[place] = self.symbol(self.read(cell), weak=kind in WEAK)
+        return self._items[place]
+
+    def put(self, container: Any, key: Any, value: Tensor) -> None:
+        """Make an item take a value, now for what follows and at the end of each call."""
+        old = self.item(container, key)
+        place = ("item", id(container), key)
+        cell, _ = self.cells[place]
+        new = self.cast(value.data.value, old.dtype) if value.dtype != old.dtype else value.data.value
+        self._items[place] = self.symbol(new, old.data.weak)
+        self.write(cell, new)
+
+    def read(self, cell: Cell) -> Value:
+        """Return the input of the graph that stands for something outside."""
+        found = self.cells.get(cell.key)
+        if found is None:
+            cell = self._as_gradient(cell)
+            found = self.cells.get(cell.key)
+        if found is None:
+            if cell.key[0] == "data" and cell.tensor is not None:
+                self._gradients.append((cell.tensor, cell.tensor.grad))
+            array = cell.get()
+            found = cell, self.graph.input(array.shape, array.dtype)
+            self.cells[cell.key] = found
+        return found[1]
+
+    def _as_gradient(self, cell: Cell) -> Cell:
+        """Return the cell of a tensor, which may be known as the gradient of another."""
+        for owner, gradient in self._gradients:
+            if gradient is not None and gradient is cell.tensor:
+                return gradient_of(owner)
+        return cell
+
+    def write(self, cell: Cell, value: Value) -> None:
+        """Note that the program ends by writing a value into something outside."""
+        self.writes = [(c, v) for c, v in self.writes if c.key != cell.key] + [(cell, value)]
+
+    def __enter__(self) -> Tracer:
+        self._outside = staging.set(self)
+        forget_kernels()
+        super().__enter__()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        remember_kernels()
+        staging.reset(self._outside)
+        adopted, self._adopted = self._adopted, []
+        for reference, data, node in adopted:
+            x = reference()
+            if x is not None and self.mine(x):
+                if error is None:
+                    self.write(data_of(x), x.data.value)
+                x.data, x.grad_node = data, node
+        for x, gradient in self._gradients:
+            if x.grad is not gradient:
+                if error is None and x.grad is not None and self.mine(x.grad):
+                    self.write(gradient_of(x), x.grad.data.value)
+                x.grad = gradient
+        super().__exit__(kind, error, trace)

@@ -1,0 +1,168 @@
+"""Transposition of functions that must be linear: decided operation by operation, refused where one is not.
+
+An operation is linear in some operands if what pulls its cotangent back reads none of them, and its result
+vanishes where they do. So the functions run once, at zero, and each value is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from everyo.core.dispatch import record, wrap
+from everyo.core.dtypes import DIFFERENTIABLE
+from everyo.core.modes import current_mode
+from everyo.core.primitive import ALL, BILINEAR, LINEAR, OUT, Primitive
+from everyo.core.tape import OutputNode
+from everyo.core.tensor import Tensor
+from everyo.core.traced import innermost
+from everyo.errors import EveryOError, UnsupportedOperationError
+from everyo.ops.creation import zeros
+from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.transforms.reverse import LevelTape, Taped
+
+Refuse = Callable[[str], EveryOError]  # returns the error for what was found
+Spec = tuple[tuple[int, ...], Any]
+
+# Set while a pullback is being transposed, so that rules of the user's own are asked whether they are linear.
+transposing: ContextVar[bool] = ContextVar("everyo_transposing", default=False)
+
+
+def obstacle(
+    primitive: Primitive, moving: Sequence[bool], values: Sequence[Any], params: dict[str, Any], out: Any
+) -> str | None:
+    """Return why a call is not linear in its `moving` operands together; None if it is.
+
+    `values` are the operands, zero where they move, and `out` is the result.
+    """
+    if not _is_affine(primitive, moving, values, params):
+        return primitive.name
+    homogeneous = primitive.jvp is BILINEAR or (primitive.jvp is LINEAR and all(moving))
+    if not homogeneous and is_nonzero(out):
+        return f"a constant that {primitive.name} brings in"
+    return None
+
+
+def _is_affine(
+    primitive: Primitive, moving: Sequence[bool], values: Sequence[Any], params: dict[str, Any]
+) -> bool:
+    """Whether the derivative with respect to the moving operands does not depend on them."""
+    places = [i for i, m in enumerate(moving) if m]
+    declared = primitive.options.get("linear_in")
+    if declared is not None:
+        declared = declared(params) if callable(declared) else declared
+        if set(places) <= set(declared):
+            return True
+    if primitive.vjp is None or not set(places).isdisjoint(primitive.options.get("jumps", ())):
+        return False
+    try:
+        origins = primitive.plan(sum(1 << i for i in places), len(values)).origins
+    except UnsupportedOperationError:  # there is no derivative with respect to one of them
+        return False
+    read = {o for o in origins if o >= 0}
+    if ALL in origins:
+        group = tuple(values[primitive.leading :])
+        keep = primitive.options.get("keep")
+        kept = group if keep is None else keep(group)
+        read.update(i for i, value in enumerate(kept, primitive.leading) if value is not None)
+    return OUT not in origins and read.isdisjoint(places)
+
+
+def is_nonzero(value: Any) -> bool:
+    """Whether a value, or one of several, has an element that is neither zero nor NaN."""
+    if isinstance(value, tuple):
+        return any(map(is_nonzero, value))
+    array = innermost(value) if isinstance(value, Tensor) else value
+    return bool(((array != 0) & (array == array)).any())
+
+
+class Followed(Taped):
+    """A value on the way from the vectors; with `culprit`, an operation on this way that is not linear."""
+
+    __slots__ = ("culprit",)
+
+    def __init__(self, interpreter: LinearTape, below: Any, culprit: str | None = None) -> None:
+        self.interpreter, self.below, self.culprit = interpreter, below, culprit
+
+    def concrete(self, operation: str) -> Any:
+        if operation == "print":
+            return self.below
+        raise self.interpreter.refuse(f"{operation}()")  # type: ignore[attr-defined]
+
+
+class LinearTape(LevelTape):
+    """A tape that records linear functions alone; its variables are zero."""
+
+    def __init__(self, refuse: Refuse) -> None:
+        super().__init__()
+        self.refuse = refuse
+
+    def variable(self, x: Tensor) -> Tensor:
+        """Return a leaf of this level that stands for `x`."""
+        leaf = super().variable(x)
+        leaf.data = Followed(self, leaf.data.below)
+        return leaf
+
+    def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Compute on the level below; record the call if it is linear, and mark its results if not."""
+        moving = [self.mine(x) for x in inputs]
+        values = [x.data.below if m else lower(x) for x, m in zip(inputs, moving, strict=True)]
+        out = primitive(*values, **params)
+        several = isinstance(out, tuple)
+        if primitive.options.get("constant"):
+            return tuple(map(raised, out)) if several else raised(out)
+        culprit = next(
+            (x.data.culprit for x, m in zip(inputs, moving, strict=True) if m and x.data.culprit), None
+        )
+        if culprit is None and current_mode().held >= self.level:
+            culprit = "no_grad"
+        if culprit is None:
+            culprit = obstacle(primitive, moving, values, params, out)
+        if culprit is None and primitive.family == "custom":
+            primitive.require_linear(moving, values, out)  # type: ignore[attr-defined]
+        node = None
+        if culprit is None:
+            mask = sum(1 << i for i, m in enumerate(moving) if m)
+            node = record(primitive, inputs, values, params, out, mask)
+        if not several:
+            return self._followed(out, node, culprit or primitive.name)
+        return tuple(
+            self._followed(o, node and OutputNode(node, i), culprit or primitive.name)
+            for i, o in enumerate(out)
+        )
+
+    def _followed(self, value: Any, node: Any, culprit: str) -> Tensor:
+        """Return a result with its node; without one, or of a discrete dtype, with the culprit."""
+        linear = node is not None and value.dtype.kind in DIFFERENTIABLE
+        made = wrap(Followed(self, value, None if linear else culprit))
+        made.grad_node = node if linear else None
+        return made
+
+    def required(self, result: Any) -> Tensor:
+        """Return a result of the function; raise unless it is linear in the variables."""
+        x = as_tensor(self.released(result))
+        if not self.mine(x):
+            if is_nonzero(x):
+                raise self.refuse("a constant, whatever they are")
+        elif x.data.culprit:
+            raise self.refuse(x.data.culprit)
+        return x
+
+
+def transposed(
+    function: Callable[..., Sequence[Any]], specs: Sequence[Spec], refuse: Refuse
+) -> Callable[[Sequence[Any]], list[Tensor]]:
+    """Return the transpose of a linear function of tensors, from what it returns to what it takes.
+
+    Parameters
+    ----------
+    function : callable
+        Takes tensors of the shapes and dtypes `specs`, returns tensors.
+    refuse : callable
+        Returns the error where it turns out not to be linear; its argument says what was found.
+    """
+    with LinearTape(refuse) as tape:
+        variables = [tape.variable(zeros(shape, dtype=dtype)) for shape, dtype in specs]
+        outputs = [tape.required(x) for x in function(*variables)]
+    return lambda seeds: tape.pull(outputs, seeds, retain=True)

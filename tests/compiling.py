@@ -1,0 +1,47 @@
+"""Compiled functions beside eager ones, and the comparison of their results."""
+
+import numpy as np
+
+import everyo as eo
+from everyo.core.tensor import Tensor
+from everyo.transforms.trees import flatten
+
+ULPS = 64  # rounding errors that another order of the same sums may add up to, relative to the largest term
+
+
+def arrays_of(tree):
+    """Return the leaves of a pytree as arrays."""
+    return [np.asarray(x.detach().data) if isinstance(x, Tensor) else np.asarray(x) for x in flatten(tree)[0]]
+
+
+def largest(*arrays):
+    """Return the largest finite size among elements; 0 for none."""
+    sizes = [np.abs(a[np.isfinite(a)].astype(np.float64)) for a in arrays if a.dtype.kind in "f"]
+    return max((float(s.max()) for s in sizes if s.size), default=0.0)
+
+
+def agree(found, wanted, what="", ulps=ULPS, scale=None, tol=None):
+    """Compare pytrees of results: structure, shapes and dtypes exactly, integers and NaN exactly.
+
+    Floats may differ by `ulps` rounding errors (or `tol`), relative to the largest element of the result, or
+    to `scale` if that is larger.
+    """
+    assert flatten(found)[1] == flatten(wanted)[1], f"{what}: another structure"
+    found, wanted = arrays_of(found), arrays_of(wanted)
+    for i, (f, w) in enumerate(zip(found, wanted, strict=True)):
+        where = f"{what}, result {i}"
+        assert (f.shape, f.dtype) == (w.shape, w.dtype), (
+            f"{where}: {f.dtype}{f.shape}, not {w.dtype}{w.shape}"
+        )
+        if w.dtype.kind == "f":
+            bound = ulps * np.finfo(w.dtype).eps if tol is None else tol
+            np.testing.assert_allclose(f, w, bound, bound * max(largest(w), scale or 0.0), err_msg=where)
+        else:
+            np.testing.assert_array_equal(f, w, err_msg=where)
+
+
+def same(f, *args, ulps=ULPS, scale=None):
+    """Compare ``eo.compile(f)(*args)`` with ``f(*args)``; return the results of the compiled function."""
+    found, wanted = eo.compile(f)(*args), f(*args)
+    agree(found, wanted, getattr(f, "__name__", ""), ulps, scale)
+    return found

@@ -1,0 +1,153 @@
+"""Compiled against eager: every primitive on its samples, values and derivatives in one program each."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import everyo as eo
+from everyo.core.dispatch import wrap
+from everyo.core.registry import primitives
+from everyo.errors import CompileError, EveryOError
+from everyo.testing.primitives import Call
+from tests.compiling import agree
+
+PRIMITIVES = primitives()
+DATA_DEPENDENT = ["nonzero"]
+SPECIAL = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, 1e300, -1e-310]
+
+every_primitive = pytest.mark.parametrize("name", sorted(set(PRIMITIVES) - set(DATA_DEPENDENT)))
+
+
+class Job:
+    """One call of a primitive on arrays, as a function of those that are no Python numbers.
+
+    `kind` is "value", "vjp" or "jvp"; the directions are functions of the inputs and results.
+    """
+
+    def __init__(self, call, kind):
+        self.call, self.kind = call, kind
+        self.places = [i for i, x in enumerate(call.arrays) if isinstance(x, np.ndarray)]
+        self.arrays = [call.arrays[i] for i in self.places]
+
+    def __str__(self):
+        return f"{self.kind} of {self.call}"
+
+    def __call__(self, tensors):
+        inputs = list(self.call.arrays)
+        for i, x in zip(self.places, tensors, strict=True):
+            inputs[i] = x
+        points = [inputs[i] for i in self.call.wrt]
+
+        def function(*moved):
+            given = list(inputs)
+            for i, x in zip(self.call.wrt, moved, strict=True):
+                given[i] = x
+            return self.call.primitive(*given, **self.call.params)
+
+        if self.kind == "value":
+            return function(*points)
+        if self.kind == "jvp":
+            return eo.jvp(function, points, [direction(x, 0.5) for x in points])[1]
+        out, back = eo.vjp(function, *points)
+        return back(tuple(direction(x, 1.5) for x in out) if isinstance(out, tuple) else direction(out, 1.5))
+
+
+def direction(x, phase):
+    """Return a direction that depends on the place alone, so that NaN in `x` stays where it is."""
+    ramp = np.cos(np.arange(x.size, dtype=np.float64) + phase).reshape(x.shape)
+    return wrap(np.asarray(ramp, x.dtype))
+
+
+def jobs_of(primitive, arrays_of_call, dtype, derivatives=True):
+    """Return the jobs of a primitive that eager code does not refuse, with what it returns."""
+    jobs = []
+    for sample in primitive.samples():
+        call = Call(primitive, sample, dtype)
+        call.arrays = arrays_of_call(call)
+        if any(isinstance(x, np.ndarray) and x.dtype.kind == "c" for x in call.arrays):
+            continue
+        kinds = ["value", "vjp", "jvp"] if derivatives and call.wrt else ["value"]
+        for job in (Job(call, kind) for kind in kinds):
+            try:
+                jobs.append((job, eager(job)))
+            except (EveryOError, TypeError, ValueError):
+                assert job.kind == "value", str(job)
+                break
+    return [(job, wanted) for job, wanted in jobs if not is_complex(wanted)]
+
+
+def eager(job):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return job([wrap(a.copy()) for a in job.arrays])
+
+
+def is_complex(results):
+    return any(r.dtype.kind == "c" for r in (results if isinstance(results, (tuple, list)) else [results]))
+
+
+def check(jobs):
+    """Compile all jobs into one program and compare its results with the eager ones."""
+    if not jobs:
+        return
+
+    def program(inputs):
+        return [job(tensors) for (job, _), tensors in zip(jobs, inputs, strict=True)]
+
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = eo.compile(program)([[wrap(a) for a in job.arrays] for job, _ in jobs])
+    for (job, wanted), result in zip(jobs, found, strict=True):
+        agree(result, wanted, str(job))
+
+
+@every_primitive
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_samples(name, dtype):
+    check(jobs_of(PRIMITIVES[name], lambda call: call.arrays, dtype))
+
+
+@every_primitive
+def test_special_values(name):
+    """NaN, infinities, zeros of both signs, huge and subnormal numbers among the elements."""
+
+    def arrays(call):
+        return [special(x, i) if isinstance(x, np.ndarray) else x for i, x in enumerate(call.arrays)]
+
+    def special(x, i):
+        if x.dtype.kind != "f":
+            return x
+        x = x.copy()
+        flat = x.reshape(-1)
+        for place in range(0, x.size, 2):
+            flat[place] = SPECIAL[(place // 2 + 3 * i) % len(SPECIAL)]
+        return x
+
+    check(jobs_of(PRIMITIVES[name], arrays, "float64"))
+
+
+@every_primitive
+def test_integers(name):
+    """Whatever takes integers and booleans instead of floats gives what it gives eagerly."""
+    jobs = []
+    for dtype in ("int64", "int32", "uint8", "bool"):
+
+        def arrays(call, dtype=dtype):
+            return [
+                np.rint(2 * x).astype(np.int64).astype(dtype)
+                if isinstance(x, np.ndarray) and x.dtype.kind == "f"
+                else x
+                for x in call.arrays
+            ]
+
+        jobs += jobs_of(PRIMITIVES[name], arrays, "float64", derivatives=False)
+    check(jobs)
+
+
+@pytest.mark.parametrize("name", DATA_DEPENDENT)
+def test_shapes_that_depend_on_values(name):
+    for sample in PRIMITIVES[name].samples():
+        call = Call(PRIMITIVES[name], sample, "float64")
+        with pytest.raises(CompileError, match=f"{name}: the shape of the result depends on values"):
+            eo.compile(call.primitive)(*map(wrap, call.arrays), **call.params)
