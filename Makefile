@@ -6,15 +6,17 @@ PYTHON ?= python3
 ARGS   ?=
 VENV       := .venv
 BENCH_VENV := .venv-bench
+COMPILE_VENV := .venv-bench-compile
 BIN        := $(VENV)/bin
 BENCH_BIN  := $(BENCH_VENV)/bin
+COMPILE_BIN := $(COMPILE_VENV)/bin
 
 PYVER := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format types contracts check mutate bench clean
+.PHONY: help demo test lint format types contracts check mutate bench bench-compile clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,8 +49,11 @@ mutate: $(VENV)/.installed-dev ## plant a fault in each derivative rule; the sui
 bench: $(BENCH_VENV)/.installed ## compare the speed with PyTorch, autograd and MyGrad
 	$(BENCH_BIN)/python -m benchmarks.eager $(ARGS)
 
+bench-compile: $(COMPILE_VENV)/.installed ## compare compiled functions with JAX, PyTorch and C++
+	$(COMPILE_BIN)/python -m benchmarks.compiled $(ARGS)
+
 clean: ## remove the environments, caches and outputs
-	rm -rf $(VENV) $(BENCH_VENV) .venv-ci everyo-demo build dist .hypothesis .import_linter_cache .mypy_cache \
+	rm -rf $(VENV) $(BENCH_VENV) $(COMPILE_VENV) .venv-ci everyo-demo build dist .hypothesis .import_linter_cache .mypy_cache \
 		.pytest_cache .ruff_cache
 	find everyo tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
@@ -72,6 +77,12 @@ $(VENV)/.installed-dev: $(VENV)/.python-$(PYVER) pyproject.toml
 	@echo "Installing EveryO and its development tools into $(VENV) (once; it can take some minutes)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.installed-demo
+
+$(COMPILE_VENV)/.installed: $(COMPILE_VENV)/.python-$(PYVER) pyproject.toml benchmarks/compiled/requirements.txt
+	@echo "Installing EveryO and the libraries it is compared with into $(COMPILE_VENV) (once; PyTorch is large)"
+	@$(COMPILE_BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--requirement benchmarks/compiled/requirements.txt --editable '.[compile]'
+	@touch $@
 
 $(BENCH_VENV)/.installed: $(BENCH_VENV)/.python-$(PYVER) pyproject.toml benchmarks/requirements.txt
 	@echo "Installing EveryO and the libraries it is compared with into $(BENCH_VENV) (once; PyTorch is large)"

@@ -6,6 +6,7 @@ import os
 # NumPy reads these when it is first imported, so they come before any other import.
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
+os.environ.setdefault("EVERYO_CACHE", "0")  # programs are compiled by the code under test
 
 from hypothesis import settings  # noqa: E402
 

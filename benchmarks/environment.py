@@ -7,12 +7,15 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
 from .libraries import TITLES
+
+PACKAGES = ("everyo", "torch", "autograd", "mygrad", "numpy")
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -69,17 +72,19 @@ def _blas() -> str:
     return f"{config.get('name')} {config.get('version')}"
 
 
-def facts(page: str | None = None) -> dict[str, str]:
+def facts(page: str | None = None, packages: Sequence[str] = PACKAGES) -> dict[str, str]:
     """Return the facts of the hardware and the software, ready to print.
 
     Parameters
     ----------
     page : str, optional
         The file about to be written, which does not make the tree dirty.
+    packages : sequence of str
+        The packages whose versions are named.
     """
     memory = _search("/proc/meminfo", r"^MemTotal:\s+(\d+) kB")
     system = _search("/etc/os-release", r'^PRETTY_NAME="?([^"\n]+)') or platform.system()
-    packages = [f"{title} {version(name) or 'absent'}" for name, title in TITLES.items()]
+    versions = [f"{TITLES.get(name, name)} {version(name) or 'absent'}" for name in packages]
     return {
         "Date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "Commit": commit(page),
@@ -89,6 +94,6 @@ def facts(page: str | None = None) -> dict[str, str]:
         "Load when started": f"{load_average():.2f}",
         "System": f"{system}, kernel {platform.release()}, {platform.machine()}",
         "Python": f"{platform.python_implementation()} {platform.python_version()}",
-        "Libraries": ", ".join(packages),
+        "Libraries": ", ".join(versions),
         "BLAS of NumPy": _blas(),
     }

@@ -16,10 +16,12 @@ from .harness import Case, explain
 
 TITLES = {
     "everyo": "EveryO",
+    "jax": "JAX",
     "torch": "PyTorch",
     "autograd": "autograd",
     "mygrad": "MyGrad",
     "numpy": "NumPy",
+    "cpp": "C++",
 }
 
 Function = Callable[..., object]

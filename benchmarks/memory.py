@@ -201,9 +201,9 @@ def _checkpointed(library: str, steps: Sequence[Callable]) -> Callable:
 # In the process that asks
 
 
-def run_probe(*arguments: str) -> dict[str, float]:
-    """Run a probe in a new process and return its figures."""
-    command = [sys.executable, "-m", "benchmarks.memory", *arguments]
+def run_probe(*arguments: str, module: str = "benchmarks.memory") -> dict[str, float]:
+    """Run a module's probe in a new process and return its figures."""
+    command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **_ALLOCATOR}
     )
@@ -215,7 +215,10 @@ def run_probe(*arguments: str) -> dict[str, float]:
 
 
 def collect(
-    libraries: Sequence[str], arguments: Callable[[str], Sequence[str]], rounds: int
+    libraries: Sequence[str],
+    arguments: Callable[[str], Sequence[str]],
+    rounds: int,
+    module: str = "benchmarks.memory",
 ) -> tuple[dict[str, list[dict[str, float]]], dict[str, str]]:
     """Run a probe for each library in turns.
 
@@ -234,7 +237,7 @@ def collect(
         shuffle(order)
         for name in list(order):
             try:
-                figures[name].append(run_probe(*arguments(name)))
+                figures[name].append(run_probe(*arguments(name), module=module))
             except RuntimeError as error:
                 failures[name] = str(error)
                 order.remove(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from .harness import SUBJECT, Budget, Measurement, quartiles
 from .libraries import TITLES
@@ -206,26 +207,40 @@ def page(
     outcomes: Sequence[Outcome],
     batch_seconds: float,
     quick: bool,
+    plots: str = "",
+    notes: str = "",
 ) -> str:
-    """Return the full page: results, machine, method and the details of each row."""
+    """Return a suite's part of the page: results, machine, method and the details of each row."""
     parts = [
-        f"# {title}",
+        f"## {title}",
         "",
         f"Written by `{command}`; do not edit.",
         "",
         *(["**A quick run, for smoke tests only: its figures mean nothing.**", ""] if quick else []),
-        tables(outcomes),
-        "## Machine and software",
+        *([plots, ""] if plots else []),
+        tables(outcomes, level=3),
+        f"### Machine and software: {title.lower()}",
         "",
         *(f"- {name}: {value}" for name, value in facts.items()),
         "",
-        "## Method",
+        f"### Method: {title.lower()}",
         "",
         METHOD.format(batch=batch_seconds * 1000),
         "",
-        "## Details",
+        *([notes, ""] if notes else []),
+        f"### Details: {title.lower()}",
         "",
         *_details(outcomes),
         "",
     ]
     return "\n".join(parts)
+
+
+def write_part(path: Path, suite: str, text: str) -> None:
+    """Write a suite's part of a page, in place of the one that is there, or behind the others."""
+    begin, end = f"<!-- {suite} -->", f"<!-- end of {suite} -->"
+    part = f"{begin}\n\n{text.strip()}\n\n{end}"
+    old = path.read_text() if path.exists() else "# Benchmarks\n"
+    before, found, rest = old.partition(begin)
+    after = rest.partition(end)[2] if found else ""
+    path.write_text(f"{before.rstrip()}\n\n{part}\n{after.lstrip()}")

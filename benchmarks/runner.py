@@ -8,13 +8,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
-from .environment import cores, facts, load_average
+from .environment import PACKAGES, cores, facts, load_average
 from .harness import Measurement, Row, Settings
-from .report import Outcome, page, summary, tables
+from .report import Outcome, page, summary, tables, write_part
 
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -22,12 +22,22 @@ _THREAD_VARIABLES = (
     "MKL_NUM_THREADS",
     "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
+    "EVERYO_NUM_THREADS",
 )
 _MARK = "measurements: "
 BUSY = 0.5
 
 
-def main(suite: str, title: str, rows: Sequence[Row], arguments: Sequence[str] | None = None) -> int:
+def main(
+    suite: str,
+    title: str,
+    rows: Sequence[Row],
+    arguments: Sequence[str] | None = None,
+    *,
+    packages: Sequence[str] = PACKAGES,
+    notes: str = "",
+    draw: Callable[[Sequence[Outcome], Path], str] | None = None,
+) -> int:
     """Run a suite from the command line.
 
     Parameters
@@ -40,6 +50,12 @@ def main(suite: str, title: str, rows: Sequence[Row], arguments: Sequence[str] |
         The suite.
     arguments : sequence of str, optional
         Instead of ``sys.argv[1:]``.
+    packages : sequence of str
+        The packages whose versions the page names.
+    notes : str
+        What the page says of the method besides what holds for all suites.
+    draw : callable, optional
+        ``draw(outcomes, folder)`` writes plots into the folder of the page; returns Markdown that shows them.
 
     Returns
     -------
@@ -56,7 +72,7 @@ def main(suite: str, title: str, rows: Sequence[Row], arguments: Sequence[str] |
     chosen = [row for row in rows if _selected(row.name, options.only)]
     if not chosen:
         parser.error(f"no row matches {', '.join(options.only)}; --list shows them")
-    known = facts(options.write)
+    known = facts(options.write, packages)
     if load_average() > BUSY and not options.quick:
         print("The machine is busy: expect wide spreads, above all with several threads.", file=sys.stderr)
     outcomes = []
@@ -67,9 +83,11 @@ def main(suite: str, title: str, rows: Sequence[Row], arguments: Sequence[str] |
     if options.write:
         command = " ".join(["python", "-m", suite, *(sys.argv[1:] if arguments is None else arguments)])
         settings = Settings.choose(options.quick, 1)
-        text = page(title, command, known, outcomes, settings.batch_seconds, options.quick)
-        Path(options.write).parent.mkdir(parents=True, exist_ok=True)
-        Path(options.write).write_text(text)
+        path = Path(options.write)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        plots = draw(outcomes, path.parent) if draw else ""
+        text = page(title, command, known, outcomes, settings.batch_seconds, options.quick, plots, notes)
+        write_part(path, suite, text)
     print(summary(outcomes), file=sys.stderr)
     missed = any(found.missed() for outcome in outcomes for found in outcome.measurements)
     return int(any(outcome.faulty() for outcome in outcomes) or (options.strict and missed))
@@ -82,7 +100,7 @@ def _parser(suite: str, title: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--list", action="store_true", help="list the rows")
     parser.add_argument("--quick", action="store_true", help="a smoke run; its figures mean nothing")
-    parser.add_argument("--write", metavar="FILE", help="write the full page to this file as well")
+    parser.add_argument("--write", metavar="FILE", help="write the suite's part of this page as well")
     parser.add_argument("--strict", action="store_true", help="fail if a budget is missed")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=int, default=1, help=argparse.SUPPRESS)

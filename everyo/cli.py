@@ -61,4 +61,31 @@ def application() -> Any:
             code = 130
         raise typer.Exit(code)
 
+    _add_cache(app)
     return app
+
+
+def _add_cache(app: Any) -> None:
+    """Add the commands for the programs that `everyo.compile` keeps on disk."""
+    import typer
+
+    commands = typer.Typer(no_args_is_help=True, help="The compiled programs that are kept on disk.")
+    app.add_typer(commands, name="cache")
+
+    @commands.command()
+    def clear() -> None:
+        """Remove all compiled programs."""
+        from everyo.compiler import cache
+
+        count = cache.clear()
+        typer.echo(f"{count} program{'' if count == 1 else 's'} removed from {cache.folder()}")
+
+    @commands.command()
+    def info() -> None:
+        """Show where compiled programs are kept, how many there are and how large they are."""
+        from everyo.compiler import cache
+
+        found = cache.info()
+        typer.echo(f"folder    {found.folder}{'' if found.enabled else ' (not in use: EVERYO_CACHE is off)'}")
+        typer.echo(f"programs  {found.programs}")
+        typer.echo(f"size      {found.size / 2**20:.1f} MiB of at most {cache.LIMIT / 2**20:.0f} MiB")

@@ -40,8 +40,8 @@ def agree(found, wanted, what="", ulps=ULPS, scale=None, tol=None):
             np.testing.assert_array_equal(f, w, err_msg=where)
 
 
-def same(f, *args, ulps=ULPS, scale=None):
+def same(f, *args, ulps=ULPS, scale=None, tol=None):
     """Compare ``eo.compile(f)(*args)`` with ``f(*args)``; return the results of the compiled function."""
     found, wanted = eo.compile(f)(*args), f(*args)
-    agree(found, wanted, getattr(f, "__name__", ""), ulps, scale)
+    agree(found, wanted, getattr(f, "__name__", ""), ulps, scale, tol)
     return found

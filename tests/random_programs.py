@@ -38,7 +38,6 @@ class Drawing:
         self.draw = draw
         self.lines = []
         self.values = {f"x{i}": eo.asarray(a) for i, a in enumerate(arguments)}
-        self.used = set()
 
     def choose(self, options):
         return self.draw(st.sampled_from(list(options)))
@@ -324,8 +323,6 @@ def set_items(d):
     region = np.empty(shape)[eval(index, {"np": np})].shape
     value = d.pick(test=lambda x: fits(x.shape, region) and np.broadcast_shapes(x.shape, region) == region)
     value = value if value and d.choose([True, False]) else "1.5"
-    if "array" in text and d.choose([True, False]):
-        return f"eo.index_add({name}, {index}, {value})" if False else f"increased({name}, {index}, {value})"
     return f"{d.choose(['assigned', 'increased'])}({name}, {index}, {value})"
 
 
@@ -375,8 +372,8 @@ def move(d):
 
 STEPS = [
     unary, unary, unary, binary, binary, binary, reduction, reduction, product, reshape, transpose, broadcast,
-    getitem, getitem, set_items, gather, join, move, along, along, extreme_position, cast, comparison, logical,
-    select, integer, other_reduction,
+    getitem, getitem, set_items, gather, join, move, along, along, extreme_position, cast, comparison,
+    logical, select, integer, other_reduction,
 ]  # fmt: skip
 
 

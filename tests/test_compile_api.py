@@ -33,6 +33,7 @@ def misses(f):
 def test_one_program_for_each_kind_of_argument():
     f = eo.compile(lambda x: x * 2 + 1)
     x = eo.asarray([1.0, 2.0])
+    assert x.dtype == np.float32
     assert f(x).tolist() == [3.0, 5.0]
     assert f(x + 1).tolist() == [5.0, 7.0]
     assert f.cache_info() == (1, 1, 1)
@@ -40,10 +41,7 @@ def test_one_program_for_each_kind_of_argument():
     assert f(eo.asarray(np.array([1, 2], np.int32))).dtype == np.int32
     assert f(x.astype(eo.float32)).dtype == np.float32
     assert f(x.astype(eo.float64)).dtype == np.float64
-    info = f.cache_info()
-    assert (info.misses, info.currsize) == (4, 4) or (info.misses, info.currsize) == (3, 3)
-    f(x)
-    assert f.cache_info() == (info.hits + 1, info.misses, info.currsize)
+    assert f.cache_info() == (2, 4, 4)
 
 
 def test_structure_is_part_of_the_key():
@@ -64,7 +62,7 @@ def test_keyword_arguments():
     assert misses(f) == 2
 
 
-@pytest.mark.parametrize("first, second", [(2, 3), (2.0, 3.5), (True, False)])
+@pytest.mark.parametrize(("first", "second"), [(2, 3), (2.0, 3.5), (True, False)])
 def test_numbers_do_not_recompile_on_value(first, second):
     f = eo.compile(lambda x, n: x * n + n)
     for x in (tensor(3), tensor(3).astype(eo.float32), eo.arange(3)):
@@ -158,7 +156,7 @@ def layouts():
     yield "other byte order", x.astype(x.dtype.newbyteorder())
 
 
-@pytest.mark.parametrize("name, x", list(layouts()), ids=lambda p: p if isinstance(p, str) else "")
+@pytest.mark.parametrize(("name", "x"), list(layouts()), ids=lambda p: p if isinstance(p, str) else "")
 def test_layouts(name, x):
     f = eo.compile(lambda x: (x * 2 + eo.sum(x, axis=0), x))
     wanted = (x * 2 + x.sum(axis=0), np.array(x, np.float64))
@@ -317,11 +315,7 @@ def test_captured_tensors_of_another_shape():
     f = eo.compile(lambda x: x * box["w"])
     assert f(eo.asarray(2.0)).tolist() == [2.0, 4.0]
     box["w"].assign(eo.asarray([1.0, 2.0, 3.0]))
-    try:
-        found = f(eo.asarray(2.0)).tolist()
-    except EveryOError:
-        return
-    assert found == [2.0, 4.0, 6.0]
+    assert f(eo.asarray(2.0)).tolist() == [2.0, 4.0, 6.0]
 
 
 def test_updates_of_captured_tensors_are_written_back():
@@ -600,7 +594,7 @@ def test_an_operation_that_is_wrong_says_so_as_it_does_eagerly():
 def test_a_number_that_does_not_fit_the_dtype():
     x = eo.asarray(np.array([1, 2], np.uint8))
     for f in (lambda x: x + 300, lambda x: x * -1):
-        with pytest.raises(Exception) as eager:
+        with pytest.raises((ArithmeticError, EveryOError)) as eager:
             f(x)
         with pytest.raises(type(eager.value)):
             eo.compile(f)(x)
@@ -645,7 +639,7 @@ def test_without_the_extra(monkeypatch):
 def test_debug_print_shows_values_at_each_call(capsys):
     @eo.compile
     def f(x):
-        eo.debug_print("x is {}, twice that {y}", x, y=x * 2) if False else eo.debug_print("x is {}", x)
+        eo.debug_print("x is {}", x)
         return x * 2
 
     f(eo.asarray([1.0, 2.0]))
@@ -705,15 +699,6 @@ def test_threads_call_one_compiled_function():
 
 
 def test_an_exception_in_one_thread_stays_there():
-    def check(x):
-        if x.item() < 0:
-            raise ValueError(f"{x.item():g}")
-        return ""
-
-    class Checked:
-        def __init__(self, x):
-            self.x = x
-
     x = tensor(4)
     f = eo.compile(lambda x, i: x[i] * 2)
 
@@ -731,9 +716,6 @@ def test_an_exception_in_one_thread_stays_there():
 
 def test_a_python_exception_in_one_thread_stays_there():
     class Picky:
-        def __init__(self):
-            self.local = threading.local()
-
         def __format__(self, spec):
             raise ValueError(str(threading.get_ident()))
 

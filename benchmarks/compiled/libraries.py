@@ -6,7 +6,6 @@ methods and indexing that all of them understand. The arguments are arrays, or d
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..harness import explain
+from ..libraries import is_absent
 
 Function = Callable[..., Any]
 NAMES = ("everyo", "jax", "torch")
@@ -76,8 +76,8 @@ class JAX:
         self.xp = SimpleNamespace(
             exp=jnp.exp, log=jnp.log, sqrt=jnp.sqrt, tanh=jnp.tanh, sigmoid=jax.nn.sigmoid, erfc=erfc,
             softplus=jax.nn.softplus, sum=jnp.sum, mean=jnp.mean, stack=jnp.stack, concat=jnp.concatenate,
-            where=jnp.where, diag=jnp.diag, diagonal=jnp.diagonal, eye=jnp.eye, zeros=jnp.zeros, scan=jax.lax.scan,
-            cholesky=jnp.linalg.cholesky,
+            where=jnp.where, diag=jnp.diag, diagonal=jnp.diagonal, eye=jnp.eye, zeros=jnp.zeros,
+            scan=jax.lax.scan, cholesky=jnp.linalg.cholesky,
             solve_lower=lambda l, b: solve_triangular(l, b, lower=True),
         )  # fmt: skip
 
@@ -129,7 +129,7 @@ class PyTorch:
             exp=torch.exp, log=torch.log, sqrt=torch.sqrt, tanh=torch.tanh, sigmoid=torch.sigmoid,
             erfc=torch.erfc, softplus=torch.nn.functional.softplus, sum=torch.sum, mean=torch.mean,
             stack=lambda arrays, axis=0: torch.stack(arrays, axis), concat=torch.concat, where=torch.where,
-            diag=torch.diag, diagonal=torch.diagonal, 
+            diag=torch.diag, diagonal=torch.diagonal,
             eye=lambda n: torch.eye(n, dtype=torch.float64),
             zeros=lambda shape: torch.zeros(shape, dtype=torch.float64), scan=scan,
             cholesky=torch.linalg.cholesky,
@@ -186,6 +186,7 @@ def single_thread() -> None:
 
 def load_one(name: str, threads: int = 1) -> Library:
     """Import a library; with one thread, before anything else has imported it."""
+    os.environ["EVERYO_CACHE"] = "0"  # a first call is to compile
     if threads == 1:
         single_thread()
     if name == "torch":
@@ -197,7 +198,7 @@ def load(threads: int, names: Sequence[str] = NAMES) -> tuple[dict[str, Library]
     """Import libraries; return those that could be, and why the others could not."""
     adapters, failures = {}, {}
     for name in names:
-        if importlib.util.find_spec(name) is None:
+        if is_absent(name):
             failures[name] = "absent"
             continue
         try:

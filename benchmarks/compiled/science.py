@@ -224,7 +224,7 @@ def lstm_loss(xp, layers, readout, sequence, target):
 
 
 def sequences(quick: bool) -> list[Any]:
-    """Return the layers of 64 and 128 inputs and 128 cells, readout, 64 steps of a batch of 32, and targets."""
+    """Return two layers of 128 cells, a readout, 64 steps of a batch of 32, and targets."""
     rng = np.random.default_rng(6)
     width, inputs, batch, steps = 128, 64, 32, 4 if quick else 64
 
@@ -268,7 +268,7 @@ PROGRAMS = [
     ),
     Program(
         "gaussian-process", "Gaussian process, n = 500",
-        "marginal likelihood by 3 hyperparameters; Cholesky in array code where EveryO has no function for it",
+        "marginal likelihood by 3 hyperparameters; EveryO has its Cholesky factor in array code",
         marginal_likelihood, regression, (0,),
     ),
     Program(

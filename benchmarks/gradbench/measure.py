@@ -134,7 +134,7 @@ def started(calls: Calls) -> tuple[Calls, Seconds, list[str]]:
             failures.append(f"{library}: {explain(error)}")
             continue
         first[library] = time.perf_counter() - start
-        results[library] = [np.asarray(x) for x in _leaves(result)]
+        results[library] = [np.asarray(x) for x in leaves(result)]
     try:
         check_agreement(results, TOLERANCE)
     except Disagreement as error:
@@ -142,12 +142,12 @@ def started(calls: Calls) -> tuple[Calls, Seconds, list[str]]:
     return {library: calls[library] for library in first}, first, failures
 
 
-def _leaves(tree: Any) -> list[Any]:
+def leaves(tree: Any) -> list[Any]:
     """Return the arrays of a result, in one order for all libraries."""
     if isinstance(tree, dict):
-        return [leaf for name in sorted(tree) for leaf in _leaves(tree[name])]
+        return [leaf for name in sorted(tree) for leaf in leaves(tree[name])]
     if isinstance(tree, (tuple, list)):
-        return [leaf for part in tree for leaf in _leaves(part)]
+        return [leaf for part in tree for leaf in leaves(part)]
     return [tree]
 
 

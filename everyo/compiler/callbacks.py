@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
@@ -22,7 +21,7 @@ def view(address: int, value: Value) -> Any:
     return np.frombuffer(memory, value.dtype).reshape(value.shape)
 
 
-def callback(op: Op, errors: dict[int, BaseException]) -> Callable[..., int]:
+def callback(op: Op, errors: dict[int, BaseException]) -> Any:
     """Return the function that a program calls for an operation; what it raises goes into `errors`."""
     from everyo.core.device import backend_of
 

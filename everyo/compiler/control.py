@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from everyo.compiler.draws import before_cond, before_scan, refuse_draws
 from everyo.compiler.graph import Graph
 from everyo.compiler.replay import replay
 from everyo.compiler.trace import Tracer
@@ -21,6 +22,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import CompileError, UnsupportedOperationError
 from everyo.ops.creation import as_tensor
+from everyo.ops.index_batching import ARRAY
 from everyo.transforms.carry import Carry, leaves_of, same_structure, tensors_of
 from everyo.transforms.derivatives import vjp
 from everyo.transforms.forward import jvp
@@ -111,6 +113,7 @@ def scanned(
         return [*state, *y]
 
     body, captured = trace_body(flat, like, "scan")
+    xs = [*xs, *before_scan(body, len(like), length, reverse)]
     outs = apply(
         SCAN,
         [*init, *xs, *captured],
@@ -139,6 +142,7 @@ def _scan_vjp(
     reverse: Any,
 ) -> Any:
     """The scan in the other direction: each step pulls the cotangent of its state back to the one before."""
+    refuse_draws(body, "scan")
     _, xs, rest = _parts(inputs, carries, elements)
     width = len(body.outputs)
     history = out[width:]
@@ -190,6 +194,7 @@ def _scan_jvp(
     tangents: Any, inputs: Any, out: Any, body: Any, carries: Any, elements: Any, length: Any, reverse: Any
 ) -> Any:
     """A scan over states and their tangents."""
+    refuse_draws(body, "scan")
     init, xs, rest = _parts(inputs, carries, elements)
     floating = [i for i, v in enumerate(body.inputs) if is_float(v)]
     along = [op.zeros_like(inputs[i]) if tangents[i] is None else tangents[i] for i in floating]
@@ -296,8 +301,10 @@ def _cond(xp: Any, *inputs: Any, true: Graph, false: Graph) -> Any:
 def chosen(pred: Any, functions: Sequence[Function], operands: Sequence[Any]) -> list[Tensor]:
     """Return the results of one of two functions of a flat list."""
     traced, captured = zip(*(trace_body(f, operands, "cond") for f in functions))
-    both = [*captured[0], *captured[1]]
-    n, first = len(operands), len(captured[0])
+    numbers = before_cond(pred, traced)
+    outside = [[*c, *drawn] for c, drawn in zip(captured, numbers, strict=True)]
+    both = [*outside[0], *outside[1]]
+    n, first = len(operands), len(outside[0])
     graphs = [
         trace_body(lambda v: replay(traced[0], v[: n + first]), [*operands, *both], "true")[0],
         trace_body(lambda v: replay(traced[1], [*v[:n], *v[n + first :]]), [*operands, *both], "false")[0],
@@ -307,6 +314,8 @@ def chosen(pred: Any, functions: Sequence[Function], operands: Sequence[Any]) ->
 
 
 def _cond_vjp(g: Any, inputs: Any, needs: Any, true: Any, false: Any) -> Any:
+    for graph in (true, false):
+        refuse_draws(graph, "cond")
     pred, *operands = inputs
     moving = [i for i, x in enumerate(operands) if needs[i + 1] and is_float(x)]
     present = sorted(g)
@@ -332,6 +341,8 @@ def _cond_vjp(g: Any, inputs: Any, needs: Any, true: Any, false: Any) -> Any:
 
 
 def _cond_jvp(tangents: Any, inputs: Any, true: Any, false: Any) -> Any:
+    for graph in (true, false):
+        refuse_draws(graph, "cond")
     pred, *operands = inputs
     moving = [i for i, t in enumerate(tangents[1:]) if t is not None]
     given = [tangents[i + 1] for i in moving]
@@ -369,10 +380,34 @@ def _cond_batch(primitive: Any, inputs: Any, batched: Any, size: int, params: di
 
     if not batched[0]:
         return tuple(chosen(pred, [mapped(params["true"]), mapped(params["false"])], operands))
-    both = [mapped(params[k])(operands) for k in ("true", "false")]
-    return tuple(
-        op.where(op.reshape(pred, shape=(size,) + (1,) * (len(a.shape) - 1)), a, b) for a, b in zip(*both)
-    )
+    both = []
+    for name, taken in (("true", pred), ("false", op.logical_not(pred))):
+        graph = params[name]
+
+        def run(values: Sequence[Any], graph: Graph = graph) -> list[Any]:
+            mask, values = values[0], values[1:]
+            safe = [_guarded(mask, x) if b else x for x, b in zip(values, batched[1:])]
+            return mapped(graph)(safe)
+
+        def skip(values: Sequence[Any], graph: Graph = graph) -> list[Any]:
+            return [as_tensor(np.zeros((size, *v.shape), v.dtype)) for v in graph.outputs]
+
+        both.append(chosen(op.any(taken, axis=(0,), keepdims=False), [run, skip], [taken, *operands]))
+    return tuple(_selected(pred, a, b) for a, b in zip(*both))
+
+
+def _selected(holds: Any, a: Any, b: Any) -> Any:
+    """Return for each example of a batch one of two values."""
+    return op.where(op.reshape(holds, shape=(*holds.shape, *(1,) * (len(a.shape) - 1))), a, b)
+
+
+def _guarded(holds: Any, x: Any) -> Any:
+    """Return a batch with the value of the first example that `holds` for wherever it does not hold.
+
+    What is computed from it there is thrown away, and must not be NaN, which no cotangent of zero stops.
+    """
+    first = op.argmax(op.astype(holds, dtype=np.dtype(np.int64)), axis=0, keepdims=False)
+    return _selected(holds, x, op.getitem(op.stop_gradient(x), first, index=(ARRAY,)))
 
 
 COND = Primitive(
@@ -431,6 +466,7 @@ def repeated(cond_fun: Function, body_fun: Function, init: Sequence[Any]) -> lis
 
 def _while_vjp(g: Any, inputs: Any, out: Any, needs: Any, cond: Any, body: Any, carries: Any) -> Any:
     """Go back over the states on the tape; the cotangents of captured values add up on the way."""
+    refuse_draws(body, "while_loop")
     rest = list(inputs[carries:])
     in_carry = [i for i in range(carries) if is_float(inputs[i])]
     in_rest = [i for i in range(carries, len(inputs)) if needs[i] and is_float(inputs[i])]
@@ -464,6 +500,7 @@ def _while_vjp(g: Any, inputs: Any, out: Any, needs: Any, cond: Any, body: Any, 
 
 def _while_jvp(tangents: Any, inputs: Any, cond: Any, body: Any, carries: Any) -> Any:
     """A loop over states and their tangents."""
+    refuse_draws(body, "while_loop")
     init, rest = list(inputs[:carries]), list(inputs[carries:])
     floating = [i for i, v in enumerate(body.inputs) if is_float(v)]
     along = [op.zeros_like(inputs[i]) if tangents[i] is None else tangents[i] for i in floating]
@@ -504,10 +541,8 @@ def _while_batch(primitive: Any, inputs: Any, batched: Any, size: int, params: d
 
     def step(state: Sequence[Any]) -> list[Any]:
         holds = going(state)[0]
-        return [
-            op.where(op.reshape(holds, shape=(size,) + (1,) * (len(old.shape) - 1)), new, old)
-            for new, old in zip(move(state), state)
-        ]
+        moved = move([_guarded(holds, x) for x in state])
+        return [_selected(holds, new, old) for new, old in zip(moved, state)]
 
     found = repeated(lambda state: [op.any(going(state)[0], axis=(0,), keepdims=False)], step, init)
     count, tape = (op.broadcast_to(x, shape=(size,)) for x in found[carries:])
@@ -525,6 +560,16 @@ def _while_back(xp: Any, *inputs: Any, step: Graph, cond: Graph, carries: int, s
         expected="eo.compile around the derivative",
         found="a replay of it",
         remedy="differentiate inside of the compiled function",
+    )
+
+
+def _no_second(g: Any, needs: Any) -> Any:
+    raise UnsupportedOperationError(
+        "a compiled while_loop has no second derivative backwards",
+        operation="while_loop",
+        expected="at most one reverse-mode derivative, of a function that may be differentiated forwards",
+        found="a derivative of its reverse",
+        remedy="use eo.jvp or eo.jacfwd for the inner one, eo.scan or eo.fori_loop, or leave it uncompiled",
     )
 
 
@@ -547,10 +592,7 @@ def _back_batch(primitive: Any, inputs: Any, batched: Any, size: int, params: di
         )
         test = vmap(lambda *v: replay(params["cond"], v)[0], in_axes=(*[0] * states, *axes), axis_size=size)
         holds = test(*state, *captured)
-        return [
-            op.where(op.reshape(holds, shape=(size,) + (1,) * (len(b.shape) - 1)), a, b)
-            for a, b in zip(pull(*values), old)
-        ]
+        return [_selected(holds, a, b) for a, b in zip(pull(*values), old)]
 
     traced, _ = trace_body(step, like, "step")
     return apply(WHILE_BACK, [*bars, count, tape, *rest], {**params, "step": traced})
@@ -568,13 +610,12 @@ WHILE = Primitive(
 )
 WHILE_BACK = Primitive(
     _while_back,
-    vjp=None,
-    jvp=None,
+    vjp=_no_second,
+    jvp=lambda tangents: _no_second(tangents, ()),
     batch=_back_batch,
     specs=_back_specs,
     several=True,
     listed=False,
-    missing="a second derivative through a compiled while_loop must be taken forwards first, as in jacfwd",
 )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from everyo.compiler.absorb import absorbed
 from everyo.compiler.access import VIEWS, lead
 from everyo.compiler.graph import Graph, Op, Value
 from everyo.compiler.lowering.builder import SMALL
@@ -82,6 +83,8 @@ class Plan:
         What is written to memory because another cluster, or the caller, reads it.
     rows : set of Value
         What is kept for a later nest of the same cluster.
+    inside : dict from Op to Op
+        Operations that are computed inside another one's kernel, which alone reads them.
     """
 
     def __init__(self) -> None:
@@ -90,6 +93,7 @@ class Plan:
         self.member: dict[Value, Member] = {}
         self.stored: set[Value] = set()
         self.rows: set[Value] = set()
+        self.inside: dict[Op, Op] = {}
 
 
 def space_of(op: Op) -> tuple[int, ...]:
@@ -148,8 +152,9 @@ def fuse(graph: Graph) -> Plan:
     plan = Plan()
     forced = _forced(graph) | _factors(graph)
     position: dict[Cluster, int] = {}
+    plan.inside = absorbed(graph, forced)
     for op in graph.ops:
-        if op.name == "constant" or (op.name == "iota" and op.out not in forced):
+        if op.name == "constant" or op in plan.inside or (op.name == "iota" and op.out not in forced):
             continue
         if is_opaque(op):
             cluster = Cluster((), opaque=True)
@@ -309,9 +314,9 @@ def _decide_storage(plan: Plan, graph: Graph) -> None:
     readers: dict[Value, set[Cluster]] = {}
     for op in graph.ops:
         for value in op.outs:
-            cluster = plan.home.get(value)
+            cluster = plan.home.get(plan.inside[op].out if op in plan.inside else value)
             if cluster is not None:
-                if cluster.opaque:
+                if cluster.opaque and op not in plan.inside:
                     plan.stored.add(value)
                 for source, _ in sources(op):
                     readers.setdefault(source, set()).add(cluster)

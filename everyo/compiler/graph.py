@@ -131,8 +131,12 @@ class Graph:
                 if isinstance(param, Graph):
                     yield param
 
+    def show(self, names: dict[Value, str]) -> str:
+        """Return the graph as text, and enter the names that values have in it into `names`."""
+        return "\n".join(_lines(self, "", names))
+
     def __str__(self) -> str:
-        return "\n".join(_lines(self, "", {}))
+        return self.show({})
 
 
 def _lines(graph: Graph, indent: str, names: dict[Value, str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ class Vectors(NamedTuple):
     """Vector registers: their size in bytes and their number."""
 
     size: int
-    count: int
+    number: int
 
     def lanes(self, dtype: Any) -> int:
         """Return how many elements a register holds."""
@@ -31,3 +31,11 @@ def vectors() -> Vectors:
     if features.get("avx"):
         return Vectors(32, 16)
     return Vectors(16, 32 if features.get("neon") else 16)
+
+
+@functools.cache
+def converts_halves() -> bool:
+    """Whether this machine's processor has instructions between float16 and float32."""
+    require()
+    features = llvm.get_host_cpu_features()
+    return bool(features.get("f16c") or features.get("neon"))

@@ -5,8 +5,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-from typing import Any
+import importlib.util
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from everyo.compiler import cache
 from everyo.errors import CompileError
 
 try:
@@ -15,13 +20,30 @@ except ImportError:  # the extra is not installed
     llvm = None
 
 BLAS = ("dgemm", "sgemm")
+PIPELINE = {  # of LLVM's standard pipelines the shortest: what the others add has not made programs faster
+    "speed_level": 1,
+    "loop_vectorization": True,
+    "slp_vectorization": True,
+    "loop_interleaving": True,
+    "loop_unrolling": True,
+}
+_LINKED: set[str] = set()
+
+
+class Host(NamedTuple):
+    """The processor that code is generated for, as LLVM names it."""
+
+    triple: str
+    cpu: str
+    features: str
 
 
 def require() -> None:
-    """Raise CompileError unless the packages of the extra are there."""
+    """Raise CompileError unless the packages of the extra are there; SciPy is loaded when it is used."""
     try:
         importlib.import_module("llvmlite.binding")
-        importlib.import_module("scipy.linalg.cython_blas")
+        if importlib.util.find_spec("scipy") is None:
+            raise ImportError("No module named 'scipy'")
     except ImportError as error:
         raise CompileError(
             "the compiler needs packages that are not installed",
@@ -33,46 +55,67 @@ def require() -> None:
 
 
 @functools.cache
-def target() -> Any:
-    """Return LLVM's description of this machine, once BLAS is known to it."""
+def host() -> Host:
+    """Return this machine's processor, once LLVM can generate code for it."""
     require()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    for name in BLAS:
-        llvm.add_symbol(f"everyo_{name}", _blas(name))
     features = llvm.get_host_cpu_features().flatten()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True
-    )
+    return Host(llvm.get_default_triple(), llvm.get_host_cpu_name(), features)
 
 
-def _blas(name: str) -> int:
-    """Return the address of a routine of the BLAS that SciPy brings."""
-    capsule = importlib.import_module("scipy.linalg.cython_blas").__pyx_capi__[name]
-    describe = ctypes.pythonapi.PyCapsule_GetName
-    describe.restype, describe.argtypes = ctypes.c_char_p, [ctypes.py_object]
-    address = ctypes.pythonapi.PyCapsule_GetPointer
-    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    found = address(capsule, describe(capsule))
-    assert found is not None
-    return int(found)
+def _machine() -> Any:
+    """Return a new code generator; an engine takes possession of the one it is given."""
+    triple, cpu, features = host()
+    return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
+
+
+@functools.cache
+def _generator() -> Any:
+    return _machine()
+
+
+def _parsed(text: str, context: Any = None) -> Any:
+    """Return a module for this machine."""
+    machine = _generator()
+    module = llvm.parse_assembly(text, context)
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    return module
+
+
+def optimized(text: str) -> Any:
+    """Return the module that LLVM makes of a text before it generates code."""
+    module = _parsed(text, llvm.create_context())  # what is in a context of its own goes with the module
+    module.verify()
+    options = llvm.create_pipeline_tuning_options()
+    for name, value in PIPELINE.items():
+        setattr(options, name, value)
+    builder = llvm.create_pass_builder(_generator(), options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def object_code(text: str) -> bytes:
+    """Return the object file of a module, from the cache if it is there."""
+    version = ".".join(map(str, llvm.llvm_version_info))
+    key = cache.key_of(sys.modules["everyo"].__version__, version, *host(), repr(PIPELINE), text)
+    found = cache.load(key)
+    if found is None:
+        found = bytes(_generator().emit_object(optimized(text)))
+        cache.store(key, found)
+    return found
 
 
 class Code:
     """A compiled module; it lives as long as this object."""
 
     def __init__(self, text: str) -> None:
-        machine = target()
-        module = llvm.parse_assembly(text)
-        module.triple, module.data_layout = machine.triple, str(machine.target_data)
-        module.verify()
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
-        options.loop_vectorization = options.slp_vectorization = True
-        options.loop_interleaving = options.loop_unrolling = True
-        builder = llvm.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
-        self.optimized = module
-        self._engine = llvm.create_mcjit_compiler(module, _machine())
+        data = object_code(text)
+        for name in BLAS:
+            if f"@everyo_{name}(" in text:
+                _link(name)
+        self._engine = llvm.create_mcjit_compiler(_parsed(""), _machine())
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()
 
     def address(self, name: str) -> int:
@@ -80,7 +123,31 @@ class Code:
         return int(self._engine.get_function_address(name))
 
 
-def _machine() -> Any:
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=3, jit=True
-    )
+def _link(name: str) -> None:
+    """Make a routine of the BLAS that SciPy brings known to programs."""
+    if name in _LINKED:
+        return
+    capsule = _cython_blas().__pyx_capi__[name]
+    describe = ctypes.pythonapi.PyCapsule_GetName
+    describe.restype, describe.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    address = ctypes.pythonapi.PyCapsule_GetPointer
+    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    found = address(capsule, describe(capsule))
+    assert found is not None
+    llvm.add_symbol(f"everyo_{name}", int(found))
+    _LINKED.add(name)
+
+
+def _cython_blas() -> Any:
+    """Return SciPy's module of BLAS routines, alone where its package is not loaded: that takes 0.2 s."""
+    name = "scipy.linalg.cython_blas"
+    package = importlib.util.find_spec("scipy")
+    if "scipy.linalg" in sys.modules or package is None or not package.submodule_search_locations:
+        return importlib.import_module(name)
+    places = [str(Path(place) / "linalg") for place in package.submodule_search_locations]
+    found = PathFinder.find_spec(name, places)
+    if found is None or found.loader is None:
+        return importlib.import_module(name)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return sys.modules.setdefault(name, module)  # where SciPy will look for it

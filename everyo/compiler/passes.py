@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
+
 from everyo.compiler.graph import Graph, Op, Value
+
+watch: ContextVar[Callable[[str, Graph], None] | None] = ContextVar("watch", default=None)
+
+
+def seen(name: str, graph: Graph) -> Graph:
+    """Show a graph, under the name of what was done to it last, to whoever watches the compiler."""
+    watcher = watch.get()
+    if watcher is not None:
+        watcher(name, graph)
+    return graph
 
 
 def remove_dead(graph: Graph) -> Graph:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from everyo.compiler import pool
 from everyo.compiler.callbacks import callback
-from everyo.compiler.codegen.entry import CHANGED
+from everyo.compiler.codegen.entry import CHANGED, table
 from everyo.compiler.codegen.program import FIRST_MESSAGE, Module
 from everyo.compiler.graph import Graph
 from everyo.compiler.lowering import lower
 from everyo.compiler.native import Code
-from everyo.compiler.passes import remove_dead
+from everyo.compiler.passes import remove_dead, seen
 from everyo.errors import IndexingError
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
@@ -31,11 +32,13 @@ class Program:
         What was traced, and what it was lowered to.
     module : Module
         The LLVM module and its plans.
+    threads : int or None
+        How many threads may work on it; None for as many as this process may run.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.core = remove_dead(lower(graph))
+    def __init__(self, graph: Graph, threads: int | None = None) -> None:
+        self.graph, self.threads = graph, threads
+        self.core = seen("lowered, without dead code", remove_dead(seen("lowered", lower(graph))))
         self.module = Module(self.core)
         self.code = Code(self.module.text)
         self._entry = _ENTRY(self.code.address("everyo_entry"))
@@ -46,9 +49,11 @@ class Program:
         self._results = [(v.shape, v.dtype) for v in graph.outputs]
         self._errors: dict[int, BaseException] = {}  # by thread
         self._callbacks = [callback(op, self._errors) for op in self.module.calls]
-        addresses = [ctypes.cast(c, ctypes.c_void_p) for c in self._callbacks]
-        self._calls = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-        self._calls_address = ctypes.addressof(self._calls)
+        addresses = [ctypes.cast(c, ctypes.c_void_p).value or 0 for c in self._callbacks]
+        run = pool.runner() if self.module.parallel else 0
+        facts = table(self.module.entry, run, threads or pool.count(), addresses)
+        self._table = (ctypes.c_int64 * len(facts))(*facts)
+        self._table_address = ctypes.addressof(self._table)
         self._arenas: list[tuple[int, Any]] = []
 
     def __call__(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -68,7 +73,7 @@ class Program:
         except IndexError:
             arena = self._arena()
         ins = arrays + self._constants if self._constants else arrays
-        code = self._entry(id(ins), id(results), arena[0], self._calls_address)
+        code = self._entry(id(ins), id(results), arena[0], self._table_address)
         self._arenas.append(arena)
         if not code:
             return results

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from everyo.compiler.graph import Graph, Op, Value
+from everyo.compiler.graph import Graph, Value
 from everyo.core.dispatch import apply, wrap
 from everyo.core.tensor import Tensor
 from everyo.core.traced import innermost, staging
+from everyo.ops.replay import Draws
+from everyo.transforms.custom_calls import Custom, Mapped
 
 
 def replay(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
@@ -21,12 +24,28 @@ def replay(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
             known[op.out] = _constant(op.params["array"])
             continue
         if op.name == "python":
-            known.update(zip(op.outs, _python(op, [known[v] for v in op.operands]), strict=True))
+            specs = [(v.shape, v.dtype) for v in op.outs]
+            results = called(op.params["python"], [known[v] for v in op.operands], specs)
+            known.update(zip(op.outs, results, strict=True))
             continue
         operands = [None if v is None else known[v] for v in op.inputs]
+        if op.name == "custom":
+            primitive = Custom(_renewed(op.primitive.rules), nested=True)
+            known.update(zip(op.outs, primitive.enter(operands[: op.params["count"]]), strict=True))
+            continue
         out = apply(op.primitive, operands, op.params)
         known.update(zip(op.outs, out if isinstance(out, tuple) else (out,), strict=True))
     return [known[v] for v in graph.outputs]
+
+
+def _renewed(rules: Any) -> Any:
+    """Return the rules of a call of a user's function for another call."""
+    made = copy.copy(rules)
+    if isinstance(made, Mapped):
+        made.rules = _renewed(made.rules)
+    else:
+        made.layout, made.draws = None, Draws()
+    return made
 
 
 def _constant(array: Any) -> Tensor:
@@ -35,12 +54,11 @@ def _constant(array: Any) -> Tensor:
     return wrap(array) if tracer is None else tracer.symbol(tracer.constant(array))
 
 
-def _python(op: Op, operands: Sequence[Any]) -> list[Any]:
-    """Call a Python function: now, or when the program that is being traced runs."""
-    function, tracer = op.params["python"], staging.get()
+def called(function: Any, operands: Sequence[Any], specs: Sequence[Any]) -> list[Any]:
+    """Call a Python function on arrays: now, or when the program that is being traced runs."""
+    tracer = staging.get()
     if tracer is not None:
         values = [tracer.beneath(x) or tracer._operand(x, None) for x in operands]
-        specs = [(v.shape, v.dtype) for v in op.outs]
         return [tracer.symbol(v) for v in tracer.graph.add("python", values, specs, python=function)]
     results = function(*(innermost(x) for x in operands))
     return [wrap(np.asarray(r)) for r in (results if isinstance(results, tuple) else (results,))]

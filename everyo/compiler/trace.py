@@ -16,13 +16,16 @@ from everyo.compiler.graph import Graph, Value
 from everyo.compiler.infer import infer
 from everyo.core.dispatch import WEAK, _carries_gradient, explain, record, recorded, wrap
 from everyo.core.dtypes import default_for
+from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import current_mode
 from everyo.core.primitive import Primitive
-from everyo.core.registry import forget_kernels, get_primitive, remember_kernels
+from everyo.core.registry import forget_kernels, get_primitive, op, remember_kernels
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced, staging, top_of
 from everyo.errors import CompileError, EveryOError, describe
 from everyo.ops.batched_draws import drawn
+from everyo.ops.replay import unwatched, watching
+from everyo.transforms.custom_values import noting
 
 OPERATORS = frozenset(
     {
@@ -149,6 +152,7 @@ class Tracer(Interpreter):
     def __init__(self, graph: Graph, parent: Tracer | None = None) -> None:
         super().__init__()
         self.graph, self.parent = graph, parent
+        self._recording = current_mode().grad
         self.cells: dict[Any, tuple[Cell, Value]] = {}
         self.writes: list[tuple[Cell, Value]] = []
         self._gradients: list[tuple[Tensor, Any]] = []
@@ -180,14 +184,29 @@ class Tracer(Interpreter):
             ]
             plain = tuple(map(wrap, symbols)) if isinstance(out, tuple) else wrap(out)
             return recorded(out, record(primitive, inputs, arrays, params, plain, mask))
+        if self._recording and not current_mode().grad and primitive.name != "stop_gradient":
+            constant = [self._constant_of(s) for s in symbols]  # a replay under a tape knows no mode
+            return tuple(constant) if isinstance(out, tuple) else constant[0]
         return tuple(map(wrap, symbols)) if isinstance(out, tuple) else wrap(out)
+
+    def _constant_of(self, x: Symbol) -> Tensor:
+        """Return a value that was computed under `no_grad`, marked as constant."""
+        return op.stop_gradient(wrap(x)) if x.dtype.kind in DIFFERENTIABLE else wrap(x)
 
     def _custom(self, primitive: Any, inputs: Sequence[Any]) -> Any:
         """Trace a function with rules of the user's own; its node pulls back by those rules."""
         values = [self._operand(x, None) for x in inputs]
         arrays = [self.symbol(v) for v in values if v is not None]
-        outs, extras = primitive.rules.forward(arrays)
-        results = tuple(wrap(x.data) for x in (*outs, *extras))
+        token = noting.set(False)
+        try:
+            outs, extras = primitive.rules.forward(arrays)
+        finally:
+            noting.reset(token)
+        made = [self._operand(x, None) for x in (*outs, *extras)]
+        specs = [(v.shape, v.dtype) for v in made if v is not None]
+        marked = self.graph.add("custom", [*values, *made], specs, count=len(values))
+        self.graph.ops[-1].primitive = primitive  # for a replay, which must know that there are rules
+        results = tuple(self.symbol(v) for v in marked)
         mask = sum(1 << i for i, x in enumerate(inputs) if self._is_tracked(x))
         if mask and current_mode().grad:
             return recorded(
@@ -291,10 +310,15 @@ class Tracer(Interpreter):
         """Return random numbers that are drawn each time the program comes here, as eager code draws them."""
         state = generator.get_state()
 
-        def staged(shape: tuple[int, ...]) -> Tensor:
-            example = np.asarray(draw(shape))
+        def emitted(shape: tuple[int, ...]) -> Tensor:
+            with unwatched():
+                example = np.asarray(draw(shape))
             spec = [(example.shape, example.dtype)]
             return self.symbol(self.graph.add("python", [], spec, python=lambda: draw(shape))[0])
+
+        def staged(shape: tuple[int, ...]) -> Tensor:
+            watch = watching()
+            return emitted(shape) if watch is None else watch.traced(lambda: emitted(shape))
 
         try:
             return drawn(generator._backend.xp, operation, shape, staged, lambda x: x, at_once)

@@ -33,7 +33,7 @@ def pointwise(
             shortest = rank
     if shortest < longest:
         inputs = [padded(x, longest) if b else x for x, b in zip(inputs, batched, strict=True)]
-    return primitive(*inputs, **params)
+    return primitive.on(inputs, params)
 
 
 def padded(x: Any, rank: int) -> Any:

@@ -164,10 +164,15 @@ class Primitive:
             return kernel(x)  # the most frequent case
         if self.defaults:
             params = {**self.defaults, **params}
-        inputs = (x, *others)
+        return self.on((x, *others), params)
+
+    def on(self, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Apply as `__call__` does, with all static parameters: as an interpreter hands a call down."""
+        kernel = None
         for operand in inputs:
             if isinstance(operand, Tensor):
                 return apply(self, inputs, params)
+            kernel = kernel or self.kernels.get(operand.__class__)
         return (kernel or self.kernel_for(inputs))(*inputs, **params)
 
     def __repr__(self) -> str:

@@ -94,6 +94,9 @@ class Interpreter:
     """
 
     name = "transformation"
+    follows = (
+        False  # whether derivatives of what it processes may be asked for, with no node or tangent to tell
+    )
     writes_outside = False  # whether an in-place change of a parameter from outside is part of its result
 
     def __init__(self) -> None:

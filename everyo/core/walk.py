@@ -13,11 +13,11 @@ from everyo.core.cotangents import Partial, Several
 from everyo.core.device import Backend, backend_of
 from everyo.core.dispatch import settle, wrap, wrap_output
 from everyo.core.modes import Mode, ModeSwitch, current_mode
-from everyo.core.primitive import ALL, OUT, STATIC, Plan
+from everyo.core.primitive import ALL, OUT, STATIC, Plan, Primitive
 from everyo.core.registry import op
 from everyo.core.tape import FREED, Extras, Node
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Traced
+from everyo.core.traced import Traced, staging
 from everyo.errors import DTypeError, EveryOError, ShapeError, describe
 
 _age = attrgetter("age")
@@ -96,7 +96,7 @@ class Walk:
                 if not useful.isdisjoint(node.parents):
                     useful.add(node)
             self.pending = {node: g for node, g in self.pending.items() if node in useful}
-        with backend.quiet() as self.watch:
+        with watch_over(backend) as self.watch:
             if self.create_graph:
                 with recording(True):
                     self._walk()
@@ -241,7 +241,45 @@ class Walk:
     def _check(self, plan: Plan, cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> Sequence[Any]:
         """Repair the cotangents of an elementwise rule that made a NaN."""
         self.watch.tripped = False
-        return repair(cotangents, g, saved) if plan.primitive.family == "elementwise" else cotangents
+        return repair(cotangents, g, saved) if may_repair(plan.primitive) else cotangents
+
+
+# Elementwise operations with a slope that is infinite somewhere.
+_STEEP = frozenset(
+    {"arccos", "arccosh", "arcsin", "arctan2", "arctanh", "cbrt", "cosh", "divide", "exp", "exp2", "expm1",
+     "hypot", "log", "log10", "log1p", "log2", "power", "reciprocal", "rsqrt", "sinh", "sqrt", "tan"}
+)  # fmt: skip
+
+
+class _Unwatched:
+    """Stands for a watch where a function is traced: any rule may make a NaN when the program runs."""
+
+    @property
+    def tripped(self) -> bool:
+        return True
+
+    @tripped.setter
+    def tripped(self, value: bool) -> None:
+        pass
+
+    def __enter__(self) -> _Unwatched:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
+
+
+def watch_over(backend: Backend) -> Any:
+    """Return a context manager that tells whether a rule has made a NaN; see `Backend.quiet`."""
+    return backend.quiet() if staging.get() is None else _Unwatched()
+
+
+def may_repair(primitive: Primitive) -> bool:
+    """Whether a NaN that a rule of an operation made may be an infinite slope times nothing.
+
+    A program that is traced holds the repair of the steep operations alone, so that others cost nothing.
+    """
+    return primitive.family == "elementwise" and (staging.get() is None or primitive.name in _STEEP)
 
 
 def _narrowed(node: Node, parents: Sequence[Node]) -> tuple[Plan, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from typing import Any
 
@@ -42,6 +44,12 @@ class Watch:
         stream = generator._own if self.outer is None else self.outer.stream(generator)
         return _Noting(stream, self.draws.positions)
 
+    def traced(self, draw: Callable[[], Any]) -> Any:
+        """Return what a compiled program draws: it is noted itself, as a position is not known yet."""
+        made = draw() if self.outer is None else self.outer.traced(draw)
+        self.draws.positions.append(made)
+        return made
+
     def __enter__(self) -> Watch:
         self.outer = watching()
         self._token = _watch.set(self)
@@ -50,6 +58,16 @@ class Watch:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         assert self._token is not None
         _watch.reset(self._token)
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Let a block draw without being noticed."""
+    token = _watch.set(None)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
 
 
 class Replay(Watch):
@@ -67,6 +85,13 @@ class Replay(Watch):
         again.set_state(self.draws.positions[self.made])
         self.made += 1
         return again
+
+    def traced(self, draw: Callable[[], Any]) -> Any:
+        """Return what was drawn the first time."""
+        if self.made == len(self.draws.positions):
+            raise _unlike("more")
+        self.made += 1
+        return self.draws.positions[self.made - 1]
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         super().__exit__(kind, error, trace)

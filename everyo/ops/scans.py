@@ -107,13 +107,23 @@ def _recurrence_samples() -> list[Sample]:
 )
 def _linear_recurrence(xp: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     """Solve ``r[i] = a[i] * r[i - 1] + b[i]`` from ``r[-1] = 0``, in log2(n) steps on whole arrays."""
-    a, b = (_along_front(xp, x, axis, reverse) for x in (a, b))
+    a, b = factors, drive = [_along_front(xp, x, axis, reverse) for x in (a, b)]
     step = 1
     while step < b.shape[0]:  # each r[i] already covers `step` terms, and a[i] their product
         b = xp.concat([b[:step], b[step:] + _times(xp, a[step:], b[:-step])])
         a = xp.concat([a[:step], _times(xp, a[step:], a[:-step])])
         step *= 2
+    if not xp.all(xp.isfinite(b)):  # a product of several factors may overflow where no r[i] does
+        b = _one_by_one(xp, factors, drive)
     return _back(xp, b, axis, reverse)
+
+
+def _one_by_one(xp: Any, a: Any, b: Any) -> Any:
+    """Solve a linear recurrence along the first axis in order."""
+    rows = [b[:1]]
+    for i in range(1, b.shape[0]):
+        rows.append(_times(xp, a[i : i + 1], rows[-1]) + b[i : i + 1])
+    return xp.concat(rows)
 
 
 def _cumprod_vjp(g: Any, x: Any, axis: int, reverse: bool, exclusive: bool) -> Any:

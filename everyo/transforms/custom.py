@@ -12,7 +12,7 @@ from everyo.errors import ArgumentError, ShapeError
 from everyo.ops.creation import zeros_like
 from everyo.transforms.custom_calls import call
 from everyo.transforms.custom_rules import Rules
-from everyo.transforms.custom_values import Optional, Tensors, differentiated
+from everyo.transforms.custom_values import Optional, Tensors, carries, detached, differentiated
 from everyo.transforms.levels import as_tensor
 from everyo.transforms.trees import flatten, unflatten
 
@@ -124,6 +124,8 @@ class _Customized:
         rules = self.call(self, args)
         tensors, rules.tensors = rules.tensors, []  # what the backward pass needs is kept elsewhere
         if not differentiated(tensors):
+            if any(map(carries, tensors)):  # in a `no_grad` block, where the function may compute in NumPy
+                args = tuple(rules.all_arguments(detached(tensors)))
             return self.function(*args)
         return rules.result(call(rules, tensors))
 

@@ -141,6 +141,9 @@ class Custom(Primitive):
         self.lifted = True  # an interpreter has processed it and hands it down
         return self.enter(inputs)
 
+    def on(self, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
+        return self(*inputs, **params)
+
     def enter(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Apply: as `dispatch.apply`, but errors of the user's code stay as they are."""
         arrays = [x.data if isinstance(x, Tensor) else x for x in inputs]
@@ -283,7 +286,8 @@ def call(rules: CallRules, inputs: Tensors) -> Tensors:
     levels: set[Any] = set()
     for x in inputs:
         levels |= carriers(x)
-    results = Custom(rules, len(levels) > 1).enter(inputs)
+    nested = len(levels) > 1 or any(level is not None and level.follows for level in levels)
+    results = Custom(rules, nested).enter(inputs)
     return list(results if rules.layout is None else results[: len(rules.layout.outs)])
 
 

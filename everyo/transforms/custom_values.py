@@ -6,6 +6,7 @@ import contextlib
 import enum
 import types
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from everyo.core.device import backend_of
@@ -13,7 +14,7 @@ from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import current_mode
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Traced
+from everyo.core.traced import Traced, staging
 from everyo.errors import DTypeError, GraphStateError, ShapeError, UnsupportedOperationError
 from everyo.ops import creation, ranges
 from everyo.transforms.forward import Dual
@@ -109,6 +110,10 @@ class Layout:
         return unflatten(self.structure, leaves)
 
 
+# Whether a compiled function notes that a call has rules; not inside of a call that is noted already.
+noting: ContextVar[bool] = ContextVar("everyo_noting", default=True)
+
+
 def carriers(x: Any) -> set[Any]:
     """Return who differentiates with respect to `x`: interpreters, and None for the eager tape."""
     found: set[Any] = set()
@@ -118,7 +123,7 @@ def carriers(x: Any) -> set[Any]:
             if x.grad_node is not None:
                 found.add(None)
             break
-        if x.grad_node is not None or isinstance(data, Dual):
+        if x.grad_node is not None or isinstance(data, Dual) or data.interpreter.follows:
             found.add(data.interpreter)
         x = data.below
     return found
@@ -130,7 +135,9 @@ def carries(x: Any) -> bool:
 
 
 def differentiated(inputs: Sequence[Any]) -> bool:
-    """Return whether a call on `inputs` needs its derivative rules."""
+    """Return whether a call on `inputs` needs its derivative rules; in a compiled function it may."""
+    if staging.get() is not None and noting.get():
+        return any(isinstance(x, Tensor) and floating(x.dtype) for x in inputs)
     mode = current_mode()
     return any(mode.grad if c is None else mode.held < c.level for x in inputs for c in carriers(x))
 

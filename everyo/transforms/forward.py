@@ -11,7 +11,7 @@ from everyo.core.primitive import BILINEAR, LINEAR, Primitive, rule_arguments
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced
-from everyo.core.walk import repair
+from everyo.core.walk import may_repair, repair, watch_over
 from everyo.errors import DTypeError, GraphStateError, describe
 from everyo.transforms.directions import fitting
 from everyo.transforms.levels import as_tensor, lower, raised
@@ -55,7 +55,7 @@ class JVPInterpreter(Interpreter):
 
     def __init__(self, backend: Any) -> None:
         super().__init__()
-        self._quiet = backend.quiet()
+        self._quiet = watch_over(backend)
 
     def __enter__(self) -> Any:
         self.watch = self._quiet.__enter__()
@@ -75,7 +75,7 @@ class JVPInterpreter(Interpreter):
             mine = self.mine(x)
             primals.append(x.data.below if mine else lower(x))
             tangents.append(x.data.tangent if mine else None)
-        out = primitive(*primals, **params)
+        out = primitive.on(primals, params)
         if primitive.jvp is None or current_mode().held >= self.level:
             return self.pair(out, None)
         return self.pair(out, self._push(primitive, primals, tangents, out, params))
@@ -113,7 +113,7 @@ class JVPInterpreter(Interpreter):
         residuals = _residuals(primitive, rule, primals, out, params)
         self.watch.tripped = False
         term = rule(t, *residuals)
-        if self.watch.tripped and primitive.family == "elementwise":
+        if self.watch.tripped and may_repair(primitive):
             (term,) = repair([term], t, residuals)
         return term
 

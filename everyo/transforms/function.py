@@ -12,7 +12,7 @@ from everyo.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOper
 from everyo.ops.axes import normalize_axis
 from everyo.transforms.custom_calls import call
 from everyo.transforms.custom_rules import Rules
-from everyo.transforms.custom_values import Optional, Tensors, differentiated
+from everyo.transforms.custom_values import Optional, Tensors, carries, detached, differentiated
 from everyo.transforms.levels import as_tensor, lower, raised
 from everyo.transforms.trees import as_axis, flatten
 
@@ -242,7 +242,7 @@ class BatchInfo:
 class Function:
     """An operation with a backward rule of its own: subclass it, and call ``apply``.
 
-    Write two static methods. ``forward(ctx, *args)`` computes the results, a tensor or a tuple, and keeps
+    Write two static methods. ``forward(ctx, *args)`` computes the results (tensor, array or tuple) and keeps
     what it needs with ``ctx.save_for_backward(...)``; it may use NumPy. ``backward(ctx, *gradients)`` gets
     the gradient of each result and returns one, or None, for each argument. For complex values gradients
     are ``dL/dx + i dL/dy``.
@@ -319,6 +319,8 @@ class Function:
         tensors, rules.tensors = rules.tensors, []  # what the backward pass needs is kept elsewhere
         batched = rules.has_batch and any(x.level for x in tensors)
         if not (differentiated(tensors) or batched):
+            if any(map(carries, tensors)):  # in a `no_grad` block, where `forward` may compute in NumPy
+                tensors = detached(tensors)
             listed = rules.returned(rules.evaluate(tensors)[0])
             return tuple(listed) if rules.several else listed[0]
         outs = call(rules, tensors)

@@ -87,6 +87,7 @@ class Recorder(Interpreter):
     """
 
     name = "implicit differentiation"
+    follows = True
 
     def __init__(self, linear: bool) -> None:
         super().__init__()

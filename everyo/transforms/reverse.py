@@ -57,7 +57,7 @@ class LevelTape(Interpreter):
             values.append(x.data.below)
             if x.grad_node is not None:
                 mask |= 1 << i
-        out = primitive(*values, **params)
+        out = primitive.on(values, params)
         recorded = mask and primitive.vjp is not None and current_mode().held < self.level
         if not (recorded and _carries_gradient(out)):
             return tuple(raised(o) for o in out) if isinstance(out, tuple) else raised(out)

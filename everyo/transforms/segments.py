@@ -19,7 +19,7 @@ from everyo.core.primitive import OUT, STATIC
 from everyo.core.tape import LeafNode, Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced
-from everyo.core.walk import Walk, recording
+from everyo.core.walk import Walk, recording, watch_over
 from everyo.errors import ArgumentError, GraphStateError
 from everyo.ops.replay import Draws
 from everyo.transforms.forward import Dual
@@ -33,7 +33,7 @@ def segment(run: Run, leaves: Leaves) -> Leaves:
     """Return ``run(leaves)``, recorded as nodes that keep `leaves` and nothing of the inside.
 
     `run` must be deterministic, but for what it draws from generators: the second run draws the same. One
-    that gives other values raises GraphStateError. It is given copies of the tensors, which it does not change.
+    that gives other values raises GraphStateError. The tensors it is given are copies, and stay as they are.
     """
     mode = current_mode()
     if not mode.grad and mode.held >= traced.depth():
@@ -178,7 +178,7 @@ class _Rerun:
             if output is not None:  # or else all that it was computed from is frozen by now
                 walk.seed(output.grad_node, cotangent)  # type: ignore[arg-type]
         backend = results[0].backend
-        with backend.quiet() as walk.watch:
+        with watch_over(backend) as walk.watch:
             if create_graph:
                 with recording(True):
                     walk._walk(born)

@@ -141,7 +141,11 @@ class Elements:
             if inner:
                 conditions.append(f.pure(f"icmp eq i64 {f.pure(f'srem i64 {position}, {inner + 1}')}, 0"))
                 position = f.pure(f"sdiv i64 {position}, {inner + 1}")
-            conditions.append(f.pure(f"icmp ult i64 {position}, {n}"))
+            within = f.lies(position, n)
+            if within is False:
+                return self.element(op.operands[1], ())
+            if within is None:
+                conditions.append(f.pure(f"icmp ult i64 {position}, {n}"))
             inside.append(position)
         fill = self.element(op.operands[1], ())
         if not source.size:
@@ -169,6 +173,11 @@ class Elements:
                     return self.element(value, [*idx[:axis], position - start, *idx[axis + 1 :]])
                 continue
             local = f.sub(position, start)
+            within = f.lies(local, value.shape[axis])
+            if within:
+                return self.element(value, [*idx[:axis], local, *idx[axis + 1 :]])
+            if within is False:
+                continue
             inside = f.pure(f"icmp ult i64 {local}, {value.shape[axis]}")
             safe = f.pure(f"select i1 {inside}, i64 {local}, i64 0")
             x = self.element(value, [*idx[:axis], safe, *idx[axis + 1 :]])

@@ -12,6 +12,7 @@ import numpy as np
 from everyo.compiler.codegen import scalar
 from everyo.compiler.codegen.elements import Elements, Flat, beats, combine, identity, inserted
 from everyo.compiler.codegen.products import gemm
+from everyo.compiler.codegen.segments import clamped, segments
 from everyo.compiler.codegen.text import Function, Index, literal, memory_type, type_of
 from everyo.compiler.fuse import Cluster, Member, Plan, buffer_value, is_batched_dot, is_written_out, reduced
 from everyo.compiler.graph import Value
@@ -90,15 +91,9 @@ class Kernel(Elements):
         """Write the function; return its text."""
         f = self.f
         self._prepare_sinks()
-        with ExitStack() as loops:
-            outer: list[Index] = []
-            for axis, n in enumerate(self.extent):
-                bounds = ("%low", "%high") if axis == 0 else (0, n)
-                outer.append(loops.enter_context(f.loop(*bounds)))
-            self.outer = Flat(outer) if self.flat else outer
-            for number, nest in enumerate(self.cluster.nests):
-                self.nest = number
-                self._write_nest(nest)
+        parts = segments(self.plan, self.cluster, self.flat) if self.extent else [(0, 1)]
+        for part in parts:
+            self._write_loop(part, len(parts) == 1)
         self._finish_sinks()
         for memory in self._heap:
             f.line(f"call void @free(ptr {memory})")
@@ -106,6 +101,20 @@ class Kernel(Elements):
         pointers = [f"ptr noalias nocapture {p}" for p in self.buffers.values()]
         f.head = f"define internal void @{f.name}({', '.join([*pointers, 'i64 %low', 'i64 %high'])})"
         return f.text()
+
+    def _write_loop(self, part: tuple[int, int], whole: bool) -> None:
+        """Write the outer loop, or a segment of it."""
+        f = self.f
+        with ExitStack() as loops:
+            outer: list[Index] = []
+            for axis, n in enumerate(self.extent):
+                low, high = (0, n) if axis else clamped(f, part, whole)
+                span = part if not axis and not self.flat else None
+                outer.append(loops.enter_context(f.loop(low, high, span)))
+            self.outer = Flat(outer) if self.flat else outer
+            for number, nest in enumerate(self.cluster.nests):
+                self.nest = number
+                self._write_nest(nest)
 
     def _write_nest(self, nest: list[Member]) -> None:
         inner = self.cluster.inner(nest[0])
@@ -130,21 +139,19 @@ class Kernel(Elements):
     def _write_product(self, member: Member) -> None:
         """Multiply the matrices of one turn of the outer loop, and of what is left of the batch."""
         op, depth = member.op, len(self.cluster.outer)
-        values = (buffer_value(op, 0), buffer_value(op, 1), op.out)
+        kept = [*((v, buffer_value(op, i)) for i, v in enumerate(op.operands)), (op.out, op.out)]
         with ExitStack() as loops:
             rest = [loops.enter_context(self.f.loop(0, n)) for n in op.out.shape[depth:-2]]
-            gemm(self.f, op, *(self._matrix(v, depth, rest) for v in values))
+            gemm(self.f, op, *(self._matrix(*pair, depth, rest) for pair in kept))
 
-    def _matrix(self, value: Value, depth: int, rest: Sequence[Index]) -> str:
-        """Return the pointer to one matrix of a batch."""
-        f, size = self.f, value.shape[-2] * value.shape[-1]
+    def _matrix(self, batch_of: Value, value: Value, depth: int, rest: Sequence[Index]) -> str:
+        """Return the pointer to one matrix of a batch, which lies in the memory of `value`."""
+        f, shape = self.f, batch_of.shape
         in_row = self.plan.home.get(value) is self.cluster and value not in self.plan.stored
         pointer = self._row(value) if in_row else self.pointer(value)
         batch = rest if in_row else [*self.outer, *rest]
-        index = f.flat(batch, value.shape[depth if in_row else 0 : -2])
-        return f.make(
-            f"getelementptr inbounds {memory_type(value.dtype)}, ptr {pointer}, i64 {f.mul(index, size)}"
-        )
+        index = f.mul(f.flat(batch, shape[depth if in_row else 0 : -2]), shape[-2] * shape[-1])
+        return f.make(f"getelementptr inbounds {memory_type(value.dtype)}, ptr {pointer}, i64 {index}")
 
     def _keep(self, member: Member, idx: Sequence[Index]) -> None:
         """Compute an element of a member's result and write it where it is read."""

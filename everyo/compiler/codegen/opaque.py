@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from everyo.compiler.codegen import scalar
 from everyo.compiler.codegen.convolution import Convolve, ConvolveWeight
 from everyo.compiler.codegen.elements import combine
 from everyo.compiler.codegen.kernels import Kernel, for_all
@@ -89,7 +90,7 @@ class Accumulate(Scatter):
 
     def build(self) -> str:
         f, op = self.f, self.cluster.members[0].op
-        source, axis, kind = op.operands[0], op.params["axis"], op.params["kind"]
+        source, axis = op.operands[0], op.params["axis"]
         shape, n, out = source.shape, source.shape[axis], self.pointer(op.out)
 
         def at(position: Index) -> Index:
@@ -105,7 +106,7 @@ class Accumulate(Scatter):
                     x = self.element(source, idx)
                     if previous is not None:
                         offset = f.flat([*before, at(previous), *after], shape)
-                        x = combine(f, kind, f.load(out, offset, source.dtype, fixed=False), x, source.dtype)
+                        x = self._next(f.load(out, offset, source.dtype, fixed=False), x, idx)
                     f.store(x, out, f.flat(idx, shape), source.dtype)
 
             if n:
@@ -114,6 +115,17 @@ class Accumulate(Scatter):
             with f.loop(1, max(n, 1)) as i:
                 row(i, f.sub(i, 1))
         return self._closed()
+
+    def _next(self, before: str, x: str, idx: Sequence[Index]) -> str:
+        """Return an element from the one before it."""
+        f, op, dtype = self.f, self.cluster.members[0].op, self.cluster.members[0].op.out.dtype
+        kind = op.params["kind"]
+        if kind == "absorbing":
+            return scalar.absorbing(f, before, x, dtype)
+        if kind == "linear":
+            scaled = scalar.absorbing(f, self.element(op.operands[1], idx), before, dtype)
+            return scalar.apply(f, "add", [scaled, x], dtype, dtype)
+        return combine(f, kind, before, x, dtype)
 
 
 class Product:
@@ -146,7 +158,7 @@ class Product:
 
 
 class Call:
-    """A call of an eager kernel, through the table of callbacks that the program is given."""
+    """A call of an eager kernel, through the table that the program is given."""
 
     def __init__(self, plan: Plan, cluster: Cluster, name: str) -> None:
         self.f = Function(name, [])
@@ -165,11 +177,11 @@ class Call:
         for i, value in enumerate(values):
             place = f.make(f"getelementptr ptr, ptr {table}, i64 {i}")
             f.line(f"store ptr {self.buffers[value] if value is not None else 'null'}, ptr {place}")
-        entry = f.make("getelementptr ptr, ptr %calls, i64 %number")
+        entry = f.make("getelementptr ptr, ptr %table, i64 %number")
         code = f.make(f"call i32 {f.make(f'load ptr, ptr {entry}')}(ptr {table})")
         f.line(f"ret i32 {code}")
         pointers = [f"ptr {p}" for p in self.buffers.values()]
-        f.head = f"define internal i32 @{f.name}({', '.join([*pointers, 'ptr %calls', 'i64 %number'])})"
+        f.head = f"define internal i32 @{f.name}({', '.join([*pointers, 'ptr %table', 'i64 %number'])})"
         return f.text()
 
 

@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from everyo.compiler import elementary
 from everyo.compiler.codegen.control import CONTROL, Control, write_control
-from everyo.compiler.codegen.entry import entry
+from everyo.compiler.codegen.entry import FIRST_CALL, RUN, THREADS, write_entry
 from everyo.compiler.codegen.opaque import Call, Join, kernel_of
-from everyo.compiler.codegen.text import Function
+from everyo.compiler.codegen.splitting import Split, bounded, split, write_call
+from everyo.compiler.codegen.text import METADATA, Function
 from everyo.compiler.fuse import Cluster, Plan, buffer_value, fuse
 from everyo.compiler.graph import Graph, Op, Value
 from everyo.compiler.memory import Lifetime, place
 
 FAILED, FIRST_MESSAGE = 1, 16  # what the main function returns when a callback raised, or a check failed
-ATTRIBUTES = 'attributes #0 = { nounwind "no-trapping-math"="true" }'
+ATTRIBUTES = """attributes #0 = { nounwind "no-trapping-math"="true" }
+attributes #1 = { noinline nounwind "no-trapping-math"="true" }"""
+LARGE = 1500  # characters of a kernel from which on it stays a function of its own
+
+
+class Body(NamedTuple):
+    """What was decided for a graph: the main one, or the body of a loop or branch.
+
+    Attributes
+    ----------
+    plan : Plan
+        Its clusters.
+    kernels : dict from Cluster to str
+        The name of each cluster's function; of a loop or branch, which has none, that of the operation.
+    splits : dict from Cluster to Split
+        How kernels are cut into chunks, where they are.
+    lifetimes : dict to Lifetime
+        What lives in the arena, each from which cluster to which.
+    offsets : dict to int
+        Where in the arena.
+    """
+
+    graph: Graph
+    plan: Plan
+    kernels: dict[Cluster, str]
+    splits: dict[Cluster, Split]
+    lifetimes: dict[Any, Lifetime]
+    offsets: dict[Any, int]
 
 
 class Module:
@@ -30,6 +58,12 @@ class Module:
         What is wrong when the program ends with `FIRST_MESSAGE` and so on.
     arena : int
         Bytes of working memory for one call.
+    entry : Entry
+        The function that Python calls.
+    bodies : list of Body
+        The plans, that of the whole graph first.
+    parallel : bool
+        Whether some kernel is split, so that the program needs the pool.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -40,13 +74,18 @@ class Module:
         self.arena = 0
         self._labels = 0
         self.plans: list[Plan] = []
+        self.bodies: list[Body] = []
         self._kernels: list[str] = []
+        self._equal: dict[tuple[Any, str], str] = {}  # names of kernels by their extent and text
+        self._splits: dict[Any, Split] = {}
+        self._depth = 0
+        self.parallel = False
         self._needs: set[tuple[str, str]] = set()
         self._declares: set[str] = set()
         self.text = self._write()
 
     def _write(self) -> str:
-        main = Function("everyo_main", ["ptr %args", "ptr %outs", "ptr %arena", "ptr %calls"], "i32")
+        main = Function("everyo_main", ["ptr %args", "ptr %outs", "ptr %arena", "ptr %table"], "i32")
         self.main = main
         pointers = {v: self._argument("%args", i) for i, v in enumerate(self.graph.inputs)}
         targets = {v: self._argument("%outs", i) for i, v in enumerate(self.graph.outputs)}
@@ -54,9 +93,12 @@ class Module:
         main.line("ret i32 0")
         declares = self._declares | elementary.declarations(self._needs)
         inputs = [*self.graph.inputs, *self.constants]
-        door = entry(inputs, len(self.graph.inputs), len(self.graph.outputs))
-        functions = [*self._kernels, main.text(), door]
-        return "\n".join([*sorted(declares), elementary.source(self._needs), *functions, ATTRIBUTES])
+        outputs, calls = len(self.graph.outputs), len(self.calls)
+        self.entry = write_entry(inputs, len(self.graph.inputs), outputs, calls)
+        functions = [*self._kernels, main.text(), self.entry.text]
+        return "\n".join(
+            [*sorted(declares), elementary.source(sorted(self._needs)), *functions, ATTRIBUTES, METADATA]
+        )
 
     def _argument(self, table: str, i: int) -> str:
         address = self.main.pure(f"getelementptr ptr, ptr {table}, i64 {i}")
@@ -64,12 +106,14 @@ class Module:
 
     def body(self, graph: Graph, pointers: dict[Value, str], targets: dict[Value, str], base: int) -> int:
         """Write the calls that compute a graph into the current block; return the end of its memory."""
+        self._depth += 1
         plan = fuse(graph)
         self._used = {*graph.outputs, *(v for op in graph.ops for v in op.operands)}
         self.plans.append(plan)
         self._parts = parts_in_place(plan, set(targets))
         lifetimes, reads = self._lifetimes(plan, targets)
         offsets, size = place(lifetimes)
+        self._note(graph, plan, reads, lifetimes, {key: base + start for key, start in offsets.items()})
         end = base + size
         pointers = {**pointers, **targets}
         for value, offset in offsets.items():
@@ -82,8 +126,21 @@ class Module:
                 if isinstance(control, Control):
                     end = max(end, write_control(self, control.op, pointers, offsets, base, base + size))
                 else:
-                    self._call_kernel(control, pointers)
+                    self._call_kernel(control, pointers, offsets, base)
+        self._depth -= 1
         return end
+
+    def _note(
+        self,
+        graph: Graph,
+        plan: Plan,
+        reads: dict[Cluster, Any],
+        lifetimes: dict[Any, Lifetime],
+        offsets: dict[Any, int],
+    ) -> None:
+        names = {c: c.members[0].op.name if isinstance(k, Control) else k.f.name for c, k in reads.items()}
+        splits = {c: self._splits[k] for c, k in reads.items() if k in self._splits}
+        self.bodies.append(Body(graph, plan, names, splits, lifetimes, offsets))
 
     def at(self, offset: int) -> str:
         """Return the pointer to a place in the arena."""
@@ -107,6 +164,9 @@ class Module:
             reads[cluster] = kernel
             if isinstance(kernel, Control):
                 own.update({key: Lifetime(size, step, step) for key, size in kernel.memory()})
+            elif kernel in self._splits:
+                memory = self._splits[kernel].memory()
+                own.update({key: Lifetime(size, step, step) for key, size in memory})
             for value in kernel.buffers:
                 value = self._parts.get(value, (value, 0))[0]
                 if value in plan.home:
@@ -119,16 +179,56 @@ class Module:
         op = cluster.members[0].op
         if op.name in CONTROL:
             return Control(op, self._used)
-        kernel = kernel_of(plan, cluster, f"k{len(self._kernels)}")
+        kernel = kernel_of(plan, cluster, self.name())
         if isinstance(kernel, Join):
             kernel.placed = frozenset(v for v, (whole, _) in self._parts.items() if whole is op.out)
-        self._kernels.append(kernel.build())
-        self._needs |= kernel.f.needs
-        self._declares |= kernel.f.declares
+        text, extent = kernel.build(), getattr(kernel, "extent", ())
+        cut = split(kernel)
+        if cut is not None:
+            self._splits[kernel] = cut
+            text = bounded(kernel, text, cut.extent)
+        kernel.f.name = self.define(kernel.f, text, extent)
         return kernel
 
-    def _call_kernel(self, kernel: Any, pointers: dict[Value, str]) -> None:
-        arguments = [f"ptr {self.pointer(v, pointers)}" for v in kernel.buffers]
+    def name(self) -> str:
+        """Return a name for a function to be defined."""
+        return f"k{len(self._equal)}"
+
+    def define(self, f: Function, text: str | None = None, extent: Any = ()) -> str:
+        """Add a function, unless there is an equal one for the same range; return the name of what is there.
+
+        LLVM puts what is called in one place into the caller, which pays in a loop; elsewhere large
+        functions only take longer to compile that way.
+        """
+        text = f.text() if text is None else text
+        key = extent, text.replace(f"@{f.name}(", "@(", 1)
+        if key in self._equal:
+            return self._equal[key]
+        self._equal[key] = f.name
+        if self._depth == 1 and len(text) > LARGE:
+            text = text.replace(" #0 {", " #1 {", 1)
+        self._kernels.append(text)
+        self._needs |= f.needs
+        self._declares |= f.declares
+        return f.name
+
+    def threads(self) -> tuple[str, str]:
+        """Return what runs a function on all chunks of some work, and how many threads may do so."""
+        self.parallel = True
+        number = self.main.pure(f"getelementptr i64, ptr %table, i64 {THREADS}")
+        threads = self.main.pure(f"load i64, ptr {number}, !invariant.load !{{}}")
+        return self._argument("%table", RUN), threads
+
+    def _call_kernel(
+        self, kernel: Any, pointers: dict[Value, str], offsets: dict[Any, int], base: int
+    ) -> None:
+        found = [self.pointer(v, pointers) for v in kernel.buffers]
+        cut = self._splits.get(kernel)
+        if cut is not None:
+            parts = [self.at(base + offsets[key]) for key, _ in cut.memory()]
+            write_call(self, kernel, cut, found, parts)
+            return
+        arguments = [f"ptr {pointer}" for pointer in found]
         if isinstance(kernel, Call):
             self._call_eager(kernel, arguments)
             return
@@ -140,7 +240,7 @@ class Module:
         """Write a call of an eager kernel; the program ends early if that one raised."""
         main, number = self.main, len(self.calls)
         self.calls.append(kernel.op)
-        text = ", ".join([*arguments, "ptr %calls", f"i64 {number}"])
+        text = ", ".join([*arguments, "ptr %table", f"i64 {FIRST_CALL + number}"])
         code = main.make(f"call i32 @{kernel.f.name}({text})")
         self.leave(main.make(f"icmp ne i32 {code}, 0"), None)
 

@@ -97,6 +97,21 @@ def select(f: Function, condition: str, a: str, b: str, dtype: Any) -> str:
     return a if a == b else f.pure(f"select i1 {condition}, {kind} {a}, {kind} {b}")
 
 
+def absorbing(f: Function, a: str, b: str, dtype: Any) -> str:
+    """Multiply; a factor of exactly zero wins over an infinity."""
+    product = apply(f, "multiply", [a, b], dtype, dtype)
+    if dtype.kind != "f":
+        return product
+    zero = literal(0, dtype)
+    void = [
+        f.pure(
+            f"and i1 {compare(f, 'equal', x, zero, dtype)}, {apply(f, 'isinf', [y], dtype, np.dtype(bool))}"
+        )
+        for x, y in ((a, b), (b, a))
+    ]
+    return select(f, f.pure(f"or i1 {void[0]}, {void[1]}"), zero, product, dtype)
+
+
 def _extreme(fn: str) -> Callable[..., str]:
     """NumPy's maximum and minimum: a NaN wins, whichever operand it is."""
 

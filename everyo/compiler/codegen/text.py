@@ -11,6 +11,10 @@ import numpy as np
 
 Index = int | str  # a number known now, or the name of an i64
 BOOL = np.dtype(bool)
+LONG = 100  # instructions of a loop from which on its turns are not interleaved
+CALL = 30  # instructions that a call of an elementary function stands for, as it is inlined
+METADATA = """!0 = distinct !{!0, !1}
+!1 = !{!"llvm.loop.interleave.count", i32 1}"""  # of each module
 
 
 def type_of(dtype: Any) -> str:
@@ -56,6 +60,7 @@ class Function:
         self.constants: dict[tuple[str, str, str], str] = {}
         self._count = 0
         self._scopes: list[dict[Any, Any]] = [{}]
+        self._spans: dict[str, tuple[int, int]] = {}
         self.block = "entry"
 
     def fresh(self, stem: str = "v") -> str:
@@ -113,8 +118,11 @@ class Function:
             self._scopes.pop()
 
     @contextmanager
-    def loop(self, low: Index, high: Index, hints: str = "") -> Iterator[Index]:
-        """Loop over ``low <= i < high``; yields the index. A loop of one turn is none."""
+    def loop(self, low: Index, high: Index, span: tuple[int, int] | None = None) -> Iterator[Index]:
+        """Loop over ``low <= i < high``; yields the index. A loop of one turn is none.
+
+        `span` says within which bounds it lies where they are not known numbers.
+        """
         if isinstance(low, int) and isinstance(high, int) and high - low == 1:
             yield low
             return
@@ -124,6 +132,10 @@ class Function:
         self.line(f"br label %head{k}")
         self.start(f"head{k}")
         index = f"%i{k}"
+        if isinstance(low, int) and isinstance(high, int):
+            span = low, high
+        if span is not None:
+            self._spans[index] = span
         place = len(self.lines)
         self.lines.append("")
         test = self.make(f"icmp slt i64 {index}, {high}")
@@ -133,7 +145,8 @@ class Function:
             yield index
         after = self.make(f"add nuw nsw i64 {index}, 1")
         self.lines[place] = f"  {index} = phi i64 [ {low}, %{before} ], [ {after}, %{self.block} ]"
-        self.line(f"br label %head{k}{hints}")
+        hint = ", !llvm.loop !0" if _length(self.lines[place:]) > LONG else ""
+        self.line(f"br label %head{k}{hint}")
         self.start(f"exit{k}")
 
     def text(self) -> str:
@@ -159,13 +172,33 @@ class Function:
             return b
         if b == 0:
             return a
-        return self.pure(f"add nsw i64 {a}, {b}")
+        if isinstance(a, int):
+            a, b = b, a
+        return self._moved(self.pure(f"add nsw i64 {a}, {b}"), a, b)
 
     def sub(self, a: Index, b: Index) -> Index:
         """Return a difference."""
         if isinstance(a, int) and isinstance(b, int):
             return a - b
-        return a if b == 0 else self.pure(f"sub nsw i64 {a}, {b}")
+        if b == 0:
+            return a
+        return self._moved(self.pure(f"sub nsw i64 {a}, {b}"), a, -b if isinstance(b, int) else b)
+
+    def _moved(self, result: str, a: Index, b: Index) -> str:
+        """Note in which bounds a sum lies."""
+        if isinstance(a, str) and isinstance(b, int) and a in self._spans:
+            low, high = self._spans[a]
+            self._spans[result] = low + b, high + b
+        return result
+
+    def lies(self, i: Index, n: int) -> bool | None:
+        """Whether ``0 <= i < n``; None where that is known only when the function runs."""
+        low, high = (i, i + 1) if isinstance(i, int) else self._spans.get(i, (None, None))
+        if low is None or high is None:
+            return None
+        if low >= 0 and high <= n:
+            return True
+        return False if high <= 0 or low >= n else None
 
     def mul(self, a: Index, b: Index) -> Index:
         """Return a product."""
@@ -224,3 +257,8 @@ class Function:
             value = self.pure(f"zext i1 {value} to i8")
         address = self.pure(f"getelementptr inbounds {kind}, ptr {pointer}, i64 {offset}")
         self.line(f"store {kind} {value}, ptr {address}")
+
+
+def _length(lines: Sequence[str]) -> int:
+    """Return about how many instructions a loop has."""
+    return len(lines) + CALL * sum("call" in line and "@eo." in line for line in lines)

@@ -7,12 +7,12 @@ import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from everyo.compiler.absorb import TERMS, is_apart
 from everyo.compiler.codegen.elements import combine
 from everyo.compiler.codegen.kernels import Kernel, for_all
 from everyo.compiler.codegen.text import Index, literal
 from everyo.compiler.fuse import Cluster, Plan
-
-UNROLLED = 32  # elements of a window that are written out
+from everyo.compiler.graph import Value
 
 
 class Spread(Kernel):
@@ -51,22 +51,25 @@ class Place(Spread):
         )
 
     def build(self) -> str:
-        f, shape = self.f, self.op.out.shape
-        out = self.pointer(self.op.out)
+        f = self.f
         with ExitStack() as loops:
             outer: list[Index] = [loops.enter_context(f.loop("%low", "%high")) for _ in self.extent]
             if sum(part.size for part in self.parts) < self.op.out.size:
                 self._fill(self.element(self.fill, ()), outer)
             for part, low, step in zip(self.parts, self.lows, self.steps):
-
-                def move(inner: Sequence[Index]) -> None:
-                    idx = [*outer, *inner]
-                    at = [f.add(f.mul(i, s), o) for i, s, o in zip(idx, step, low)]
-                    f.store(self.element(part, idx), out, f.flat(at, shape), part.dtype)
-
                 with f.scope():
-                    for_all(f, part.shape[len(outer) :], move)
+                    self._move(part, low, step, outer)
         return f.kernel(self.buffers.values())
+
+    def _move(self, part: Value, low: Sequence[int], step: Sequence[int], outer: Sequence[Index]) -> None:
+        f, out = self.f, self.op.out
+
+        def move(inner: Sequence[Index]) -> None:
+            idx = [*outer, *inner]
+            at = [f.add(f.mul(i, s), o) for i, s, o in zip(idx, step, low)]
+            f.store(self.element(part, idx), self.pointer(out), f.flat(at, out.shape), part.dtype)
+
+        for_all(f, part.shape[len(outer) :], move)
 
 
 class Fold(Spread):
@@ -79,8 +82,7 @@ class Fold(Spread):
         self.lead, self.kernel = shape[: -2 * rank], shape[-rank:]
         self.positions = shape[-2 * rank : -rank]
         self.extent = self.lead[:1]
-        spans = [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation)]
-        self.apart = all(s >= span for s, span in zip(self.stride, spans))
+        self.apart = is_apart(self.op)
 
     def build(self) -> str:
         f, parts = self.f, self.op.operands[0]
@@ -90,7 +92,7 @@ class Fold(Spread):
             if not self.apart or parts.size < self.op.out.size:
                 self._fill(literal(0, parts.dtype), outer)
             offsets = [*itertools.product(*map(range, self.kernel))]
-            if len(offsets) > UNROLLED:
+            if len(offsets) > TERMS:
                 for_all(f, self.kernel, lambda offset: self._write(outer, [offset]))
             elif self.apart:
                 self._write(outer, offsets)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from everyo.compiler.elementary import coefficients as c
-from everyo.compiler.elementary.arithmetic import Pair, fast_two_sum, quotient
+from everyo.compiler.elementary.arithmetic import Pair, fast_two_sum
 from everyo.compiler.elementary.builder import (
     BIAS,
     MANTISSA,
@@ -120,13 +120,14 @@ def expm1(x: Value) -> Value:
 
 
 def sigmoid(x: Value) -> Value:
-    """1 / (1 + z) for x >= 0, else z / (1 + z), with z = e**-|x|."""
-    pair, exponent = exp_pair(at_least(-fabs(x), by_type(x, -750.0, -105.0)))
-    z = Pair(times_power(pair.high, exponent), times_power(pair.low, exponent))
-    high, low = fast_two_sum(z.high.like(1), z.high)
-    above = x >= 0
-    numerator = Pair(select(above, 1, z.high), select(above, 0, z.low))
-    return quotient(numerator, Pair(high, low + z.low))
+    """1 / (1 + z) for x >= 0, else z / (1 + z), with z = e**-|x|.
+
+    What 1 + z loses to rounding is put right with a rough inverse of it, exact to some bits.
+    """
+    z = exp(-fabs(x))
+    total, lost = fast_two_sum(z.like(1), z)
+    ratio = select(x >= 0, 1, z) / total
+    return fma(-ratio, lost * fma(total, -0.457, 1.457), ratio)
 
 
 FUNCTIONS: Functions = {"exp": lambda x: exp(x), "exp2": exp2, "expm1": expm1, "sigmoid": sigmoid}

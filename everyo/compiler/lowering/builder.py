@@ -114,6 +114,10 @@ class Builder:
         number = scalar_of(value)
         if number is not None:
             return self.fill(number, value.shape, dtype)
+        if value.op is not None and value.op.params.get("fn") == "cast":
+            source = value.op.operands[0]
+            if source.dtype == dtype and _widens(source.dtype, value.dtype):
+                return source
         if value in self._turned:
             return self.turned(self.cast(self._turned[value], dtype))
         return self.add("map", [value], [(value.shape, dtype)], fn="cast")[0]
@@ -133,7 +137,7 @@ class Builder:
         return self._turned.get(value) or self.transpose(value, (*range(1, len(value.shape)), 0))
 
     def _all_last(self, values: Sequence[Value]) -> list[Value] | None:
-        """Return operands with their first axes at the end, if one of them is a turned value and all can be."""
+        """Return operands with their first axes at the end, if one of them is turned and all can be."""
         if not any(v in self._turned for v in values):
             return None
         found = [self._turned.get(v) or self._broadcast_last(v) for v in values]
@@ -316,11 +320,8 @@ class Builder:
         axes = tuple(sorted(a % len(value.shape) for a in axes))
         shape = tuple(n for a, n in enumerate(value.shape) if a not in axes)
         if axes == (0,) and value in self._turned:
-            return (
-                self.reduce(kind, self._turned[value], (-1,))
-                if not keepdims
-                else self.reshape(self.reduce(kind, self._turned[value], (-1,)), (1, *shape))
-            )
+            out = self.reduce(kind, self._turned[value], (-1,))
+            return self.reshape(out, (1, *shape)) if keepdims else out
         out = value
         if not value.size:
             out = self.fill({"prod": 1, "and": True}.get(kind, 0), shape, value.dtype)
@@ -337,11 +338,14 @@ class Builder:
         shape = tuple(n for a, n in enumerate(value.shape) if a != axis)
         return self.add("argreduce", [value], [(shape, INDEX)], kind=kind, axis=axis)[0]
 
-    def accumulate(self, kind: str, value: Value, axis: int, reverse: bool = False) -> Value:
-        """Return the running "sum", "prod", "max" or "min" along an axis."""
-        return self.add(
-            "accumulate", [value], [(value.shape, value.dtype)], kind=kind, axis=axis, reverse=reverse
-        )[0]
+    def accumulate(self, kind: str, values: Sequence[Value], axis: int, reverse: bool = False) -> Value:
+        """Return what runs along an axis: the "sum", "prod", "max" or "min" so far, or a recurrence.
+
+        "absorbing" is a product in which a zero wins over infinities. "linear" takes what is added and what
+        is multiplied by: ``r[i] = values[1][i] * r[i - 1] + values[0][i]``, with such a product.
+        """
+        spec = (values[0].shape, values[0].dtype)
+        return self.add("accumulate", values, [spec], kind=kind, axis=axis, reverse=reverse)[0]
 
     def dot(self, a: Value, b: Value) -> Value:
         """Return the matrix product of ``(*batch, m, k)`` and ``(*batch, k, n)``.
@@ -403,3 +407,8 @@ def _frozen(params: Any) -> Any:
     except TypeError:
         return id(params)
     return (type(params).__name__, params)
+
+
+def _widens(narrow: Any, wide: Any) -> bool:
+    """Whether floats keep their values in another dtype, so that the way back is exact."""
+    return narrow.kind == wide.kind == "f" and narrow.itemsize < wide.itemsize

@@ -16,6 +16,8 @@ from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.builder import Builder
 from everyo.compiler.lowering.table import lowering
 from everyo.compiler.lowering.windows import fold, padded
+from everyo.compiler.machine import vectors
+from everyo.compiler.positions import Positions, divide
 
 FEW = 4  # positions below which a product of matrices has the better vectors
 LITTLE = 4096  # products below which it does not matter, and zeros of the padding are not multiplied
@@ -29,16 +31,15 @@ def _is_large(images: int, outputs: int, weight: Sequence[int], positions: Seque
 
 
 class Rows(NamedTuple):
-    """Images as rows: the value, how far apart the taps and the axes of positions are, sizes of the axes."""
+    """Images as rows: the value, where the taps lie, and the sizes of the axes that positions move along."""
 
     value: Value
     offsets: tuple[int, ...]
-    steps: tuple[int, ...]
     sizes: tuple[int, ...]
 
-    def count(self, positions: Sequence[int]) -> int:
-        """Return how many positions there are from the first to the last, those between lines too."""
-        return 1 + sum((n - 1) * step for n, step in zip(positions, self.steps))
+    def positions(self, shape: Sequence[int]) -> Positions:
+        """Return positions on these rows in vectors."""
+        return divide(shape, strides(self.sizes), vectors(), self.value.dtype.itemsize)
 
 
 def strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -67,9 +68,7 @@ def rows_of(b: Builder, x: Value, window: Any) -> Rows:
     """Return images as rows for a window, in phases where it moves on by more than one element."""
     stride, rank = window.stride, len(window.kernel)
     reach = [d * (k - 1) for k, d in zip(window.kernel, window.dilation)]
-    sizes = tuple(
-        p + r // s for p, r, s in zip(window.positions(x.shape[-rank:]), reach, stride)
-    )
+    sizes = tuple(p + r // s for p, r, s in zip(window.positions(x.shape[-rank:]), reach, stride))
     phases = [max(k * d % s for k in range(n)) + 1 for n, d, s in zip(window.kernel, window.dilation, stride)]
     whole = [n * s for n, s in zip(sizes, stride)]
     value = placed(b, x, [low for low, _ in window.padding], whole)
@@ -81,13 +80,13 @@ def rows_of(b: Builder, x: Value, window: Any) -> Rows:
         moves = [k * d for k, d in zip(tap, window.dilation)]
         phase = dot_product((m % s for m, s in zip(moves, stride)), strides(phases))
         offsets.append(phase * size + dot_product((m // s for m, s in zip(moves, stride)), steps))
-    return Rows(value, tuple(offsets), steps, sizes)
+    return Rows(value, tuple(offsets), sizes)
 
 
 def _in_phases(
     b: Builder, x: Value, sizes: Sequence[int], stride: Sequence[int], phases: Sequence[int]
 ) -> Value:
-    """Return ``(images, channels, *phases, *sizes)``: every stride-th element, from each of the first ones."""
+    """Return ``(images, channels, *phases, *sizes)``: every stride-th element, from each phase on."""
     rank, lead = len(sizes), x.shape[: -len(sizes)]
     pairs = [n for pair in zip(sizes, stride) for n in pair]
     x = b.reshape(x, (*lead, *pairs))
@@ -104,16 +103,15 @@ def cut(b: Builder, value: Value, positions: Sequence[int]) -> Value:
     return b.slice(value, (0,) * len(value.shape), (*lead, *positions), (1,) * len(value.shape))
 
 
-def convolve(
-    b: Builder, rows: Rows, weight: Value, positions: Sequence[int], offsets: Sequence[int], groups: int
-) -> Value:
+def convolve(b: Builder, rows: Rows, weight: Value, shape: Sequence[int], groups: int) -> Value:
     """Return the sums over channels and taps at all positions; `weight` is ``(out, channels, taps)``."""
-    shape = (rows.value.shape[0], weight.shape[0], positions[0], *rows.sizes[1:])
+    positions = rows.positions(shape)
+    lines = (shape[0], *rows.sizes[1:]) if positions.through else tuple(shape)
     out = b.add(
-        "convolve", [rows.value, weight], [(shape, weight.dtype)],
-        groups=groups, offsets=tuple(offsets), count=rows.count(positions),
+        "convolve", [rows.value, weight], [((rows.value.shape[0], weight.shape[0], *lines), weight.dtype)],
+        groups=groups, offsets=rows.offsets, positions=positions,
     )[0]  # fmt: skip
-    return cut(b, out, positions)
+    return cut(b, out, shape)
 
 
 @lowering("convolution")
@@ -125,7 +123,7 @@ def _convolution(b: Builder, op: Op, x: Value, w: Value) -> Value | None:
         return None
     if _is_large(x.shape[0], w.shape[0], w.shape, positions, dtype):
         rows = rows_of(b, x, window)
-        return convolve(b, rows, b.reshape(w, (*w.shape[:2], len(rows.offsets))), positions, rows.offsets, groups)
+        return convolve(b, rows, b.reshape(w, (*w.shape[:2], len(rows.offsets))), positions, groups)
     columns = _columns(b, x, window, groups)
     return b.reshape(b.dot(_kernels(b, w, groups, x.shape[0]), columns), op.out.shape)
 
@@ -154,11 +152,12 @@ def _convolution_weight(b: Builder, op: Op, x: Value, y: Value) -> Value | None:
         return None
     if _is_large(images, y.shape[1], out.shape, positions, out.dtype):
         rows = rows_of(b, x, window)
-        lines = placed(b, y, (0,) * len(positions), (positions[0], *rows.sizes[1:]))
+        divided = rows.positions(positions)
+        if divided.through:
+            y = placed(b, y, (0,) * len(positions), (positions[0], *rows.sizes[1:]))
         sums = b.add(
-            "convolve_weight", [rows.value, lines], [((*out.shape[:2], len(rows.offsets)), out.dtype)],
-            groups=groups, offsets=rows.offsets, count=rows.count(positions), positions=tuple(positions),
-            steps=rows.steps,
+            "convolve_weight", [rows.value, y], [((*out.shape[:2], len(rows.offsets)), out.dtype)],
+            groups=groups, offsets=rows.offsets, positions=divided,
         )[0]  # fmt: skip
         return b.reshape(sums, out.shape)
     columns = _columns(b, x, window, groups)
@@ -187,12 +186,12 @@ def _convolution_input(b: Builder, op: Op, y: Value, w: Value) -> Value | None:
     return fold(b, flat, out.shape[2:], window)
 
 
-class Class(NamedTuple):
+class Reach(NamedTuple):
     """Along one axis: the elements of an image that the same taps of windows reach.
 
     Attributes
     ----------
-    first, count : int
+    first, number : int
         The first of them, and how many there are, a stride apart.
     taps : range
         The taps that reach them.
@@ -203,14 +202,14 @@ class Class(NamedTuple):
     """
 
     first: int
-    count: int
+    number: int
     taps: range
     nearest: int
     farthest: int
     back: int
 
 
-def _classes(n: int, low: int, kernel: int, stride: int, dilation: int) -> list[Class]:
+def _classes(n: int, low: int, kernel: int, stride: int, dilation: int) -> list[Reach]:
     """Return the classes of an axis of `n` elements that some tap reaches."""
     apart = stride // math.gcd(stride, dilation)
     found = []
@@ -221,24 +220,21 @@ def _classes(n: int, low: int, kernel: int, stride: int, dilation: int) -> list[
         count = len(range(first, n, stride))
         if reaching and count:
             taps = range(reaching[0], reaching[-1] + 1, apart)
-            places = [start - (k * dilation - residue) // stride for k in (taps[0], taps[-1])]
-            found.append(Class(first, count, taps, *places, apart * dilation // stride))
+            nearest, farthest = (start - (k * dilation - residue) // stride for k in (taps[0], taps[-1]))
+            found.append(Reach(first, count, taps, nearest, farthest, apart * dilation // stride))
     return found
 
 
-def _by_classes(
-    b: Builder, y: Value, w: Value, shape: Sequence[int], window: Any, groups: int
-) -> Value:
+def _by_classes(b: Builder, y: Value, w: Value, shape: Sequence[int], window: Any, groups: int) -> Value:
     """Return the sum of kernels placed at all positions: a convolution of stride 1 for each class."""
     sizes, rank = shape[2:], len(window.kernel)
     lows = [low for low, _ in window.padding]
     axes = [_classes(*axis) for axis in zip(sizes, lows, *window[:3])]
     before = [max(0, *(-c.farthest for c in axis)) for axis in axes]
-    ends = [max(n, *(c.nearest + c.count for c in axis)) for axis, n in zip(axes, y.shape[2:])]
+    ends = [max(n, *(c.nearest + c.number for c in axis)) for axis, n in zip(axes, y.shape[2:])]
     room = [low + end for low, end in zip(before, ends)]
     value = placed(b, y, before, room)
     steps = strides(room)
-    rows = Rows(value, (), steps, tuple(room))
     per_group = w.shape[0] // groups
     kernels = b.reshape(w, (groups, per_group, *w.shape[1:]))
     parts, firsts = [], []
@@ -246,13 +242,13 @@ def _by_classes(
         taps = [c.taps for c in chosen]
         start, count = [0, 0, 0, *(t[0] for t in taps)], [*kernels.shape[:3], *map(len, taps)]
         own = b.slice(kernels, start, count, (1, 1, 1, *(t.step for t in taps)))
-        own = b.transpose(own, (0, 2, 1, *range(3, 3 + rank)))
+        own = b.flip(b.transpose(own, (0, 2, 1, *range(3, 3 + rank))), range(3, 3 + rank))
         own = b.reshape(own, (groups * w.shape[1], per_group, math.prod(map(len, taps))))
-        offsets = [
+        offsets = tuple(
             dot_product((c.nearest - i * c.back + a for c, i, a in zip(chosen, tap, before)), steps)
-            for tap in itertools.product(*(range(len(t)) for t in taps))
-        ]
-        parts.append(convolve(b, rows, own, [c.count for c in chosen], offsets, groups))
+            for tap in itertools.product(*(reversed(range(len(t))) for t in taps))
+        )
+        parts.append(convolve(b, Rows(value, offsets, tuple(room)), own, [c.number for c in chosen], groups))
         firsts.append([0, 0, *(c.first for c in chosen)])
     if len(parts) == 1 and parts[0].shape == tuple(shape):
         return parts[0]

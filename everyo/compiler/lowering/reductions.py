@@ -90,10 +90,19 @@ def centred(b: Builder, x: Value, axes: tuple[int, ...]) -> Value:
     return x
 
 
-@lowering("var", "std")
-def _var(b: Builder, op: Op, x: Value) -> Value | None:
-    if op.name == "std":
+@lowering("std")
+def _std(b: Builder, op: Op, x: Value) -> Value | None:
+    x, axes = b.cast(x, op.out.dtype), axes_of(op, x)
+    if not x.size:
         return None
+    norm = norm_of(b, centred(b, x, axes), axes, 2)
+    degrees = math.prod(x.shape[a] for a in axes) - op.params["correction"]
+    root = math.sqrt(degrees) if degrees > 0 else math.nan
+    return _finished(b, op, b.map("divide", norm, b.constant(root, x.dtype)))
+
+
+@lowering("var")
+def _var(b: Builder, op: Op, x: Value) -> Value:
     x, axes = b.cast(x, op.out.dtype), axes_of(op, x)
     d = centred(b, x, axes)
     degrees = math.prod(x.shape[a] for a in axes) - op.params["correction"]
@@ -137,15 +146,21 @@ def _normalizer(b: Builder, op: Op, x: Value) -> Value | None:
 
 @lowering("vector_norm")
 def _vector_norm(b: Builder, op: Op, x: Value) -> Value | None:
-    """The sum of powers of elements scaled by a power of two near the largest, so that none overflows."""
     order = op.params["ord"]
     if not x.size or order < 0 or order == 0:
         return None
-    x, axes = b.cast(x, op.out.dtype), axes_of(op, x)
+    return _finished(b, op, norm_of(b, b.cast(x, op.out.dtype), axes_of(op, x), order))
+
+
+def norm_of(b: Builder, x: Value, axes: tuple[int, ...], order: float) -> Value:
+    """Return a norm along axes, which stay with length 1.
+
+    Elements are scaled by a power of two near the largest, so that no power overflows.
+    """
     sizes = b.map("abs", x)
     top = b.reduce("max", sizes, axes, keepdims=True)
     if order == math.inf:
-        return _finished(b, op, top)
+        return top
     zero, one = b.constant(0, x.dtype), b.constant(1, x.dtype)
     ordinary = b.map("logical_and", b.map("isfinite", top), b.map("greater", top, zero))
     scale = b.map("where", ordinary, b.map("power_of_two", top), one)
@@ -161,7 +176,7 @@ def _vector_norm(b: Builder, op: Op, x: Value) -> Value | None:
         total = b.map("sqrt", total)
     elif order != 1:
         total = b.map("pow", total, b.constant(1 / order, x.dtype))
-    return _finished(b, op, b.map("multiply", scale, total))
+    return b.map("multiply", scale, total)
 
 
 @lowering("argmax", "argmin")
@@ -177,7 +192,7 @@ def _argument(b: Builder, op: Op, x: Value) -> Value | None:
 @lowering("cumsum")
 def _cumsum(b: Builder, op: Op, x: Value) -> Value:
     x = b.cast(x, op.out.dtype)
-    return b.accumulate("sum", x, op.params["axis"] % len(x.shape), op.params.get("reverse", False))
+    return b.accumulate("sum", [x], op.params["axis"] % len(x.shape), op.params.get("reverse", False))
 
 
 @lowering("matmul")

@@ -6,6 +6,7 @@ import numpy as np
 
 from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.builder import Builder
+from everyo.compiler.lowering.scans import delayed
 from everyo.compiler.lowering.table import lowering
 
 
@@ -87,13 +88,5 @@ def _stack(b: Builder, op: Op, *arrays: Value) -> Value:
 
 @lowering("delay")
 def _delay(b: Builder, op: Op, x: Value) -> Value:
-    axis, n = op.params["axis"] % len(x.shape), x.shape[op.params["axis"]]
-    if not n:
-        return x
-    zeros = [0] * len(x.shape)
-    width = [int(a == axis) for a in range(len(x.shape))]
-    if op.params["reverse"]:
-        kept, low, high = b.take(x, axis, 1, n), zeros, width
-    else:
-        kept, low, high = b.take(x, axis, 0, n - 1), width, zeros
-    return b.pad(kept, low, high, zeros, b.constant(0, x.dtype))
+    axis = op.params["axis"] % len(x.shape)
+    return delayed(b, x, axis, op.params["reverse"], 0) if x.shape[axis] else x

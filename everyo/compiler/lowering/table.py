@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from everyo.compiler.graph import Graph, Op, Value
 from everyo.compiler.lowering.builder import Builder
+from everyo.compiler.machine import converts_halves
 
 Lowering = Callable[..., Any]
 LOWERINGS: dict[str, Lowering] = {}
-NATIVE = "biuf"  # kinds of dtypes that the code generator computes with
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 
 
 def lowering(*names: str) -> Callable[[Lowering], Lowering]:
@@ -59,11 +62,13 @@ def lower_op(b: Builder, op: Op, operands: Sequence[Value | None]) -> Sequence[V
     if any(isinstance(p, Graph) for p in op.params.values()):
         params = {k: lower(p) if isinstance(p, Graph) else p for k, p in op.params.items()}
         return b.graph.add(op.name, operands, [(v.shape, v.dtype) for v in op.outs], **params)
+    if op.name == "custom":  # its operands, and the results as its forward function has made them
+        return [v for v in operands[op.params["count"] :] if v is not None]
     if op.name == "python":
         return b.graph.add("call", operands, [(v.shape, v.dtype) for v in op.outs], **op.params)
     rule = LOWERINGS.get(op.name)
     if rule is not None and _is_native(op):
-        results = rule(b, op, *operands)
+        results = _apply(b, rule, op, operands)
         if results is not None:
             results = [results] if isinstance(results, Value) else list(results)
             for old, new in zip(op.outs, results, strict=True):
@@ -73,8 +78,26 @@ def lower_op(b: Builder, op: Op, operands: Sequence[Value | None]) -> Sequence[V
     return b.graph.add("call", operands, specs, primitive=op.primitive, settings=op.params)
 
 
+def _apply(b: Builder, rule: Lowering, op: Op, operands: Sequence[Value | None]) -> Any:
+    """Return what a rule makes of an operation; on float16 it works in float32, as NumPy does, and rounds."""
+    if all(v.dtype != HALF for v in (*op.operands, *op.outs)):
+        return rule(b, op, *operands)
+    wide = Op(op.name, op.inputs, op.params)
+    wide.primitive = op.primitive
+    wide.outs = [Value(v.shape, SINGLE if v.dtype == HALF else v.dtype, wide) for v in op.outs]
+    operands = [b.cast(v, SINGLE) if v is not None and v.dtype == HALF else v for v in operands]
+    results = rule(b, wide, *operands)
+    if results is None:
+        return None
+    results = [results] if isinstance(results, Value) else results
+    return [b.cast(new, old.dtype) for old, new in zip(op.outs, results, strict=True)]
+
+
 def _is_native(op: Op) -> bool:
-    values = [*op.operands, *op.outs]
-    return all(
-        v.dtype.kind in NATIVE and v.dtype.itemsize != 2 for v in values if v.dtype.kind == "f"
-    ) and all(v.dtype.kind in NATIVE for v in values)
+    """Whether the code generator has instructions for the dtypes of an operation."""
+    dtypes = {v.dtype for v in (*op.operands, *op.outs)}
+    if HALF in dtypes:
+        made = op.name != "astype" and all(v.dtype != HALF for v in op.operands)
+        if made or np.dtype(np.float64) in dtypes or not converts_halves():
+            return False
+    return all(d.kind in "biu" or (d.kind == "f" and d.itemsize <= 8) for d in dtypes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,11 +12,15 @@ import scipy.sparse as sp
 from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.primitive import Primitive
+from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced
 from everyo.errors import GraphStateError, UnsupportedOperationError, describe
-from everyo.transforms.levels import as_tensor, lower
-from everyo.transforms.sparse.rules import Call, Links, rule_for
+from everyo.transforms.custom_calls import layout_of
+from everyo.transforms.custom_values import floating, spread
+from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.transforms.raveling import ravel
+from everyo.transforms.sparse.rules import Call, Links, links, rule_for
 
 LIMIT = 2**28  # entries of one pattern: more than a gigabyte
 # Operations whose integer operands decide what is read from or written where.
@@ -62,6 +67,7 @@ class Detection(Interpreter):
     """
 
     name = "sparsity detection"
+    follows = True
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -76,6 +82,8 @@ class Detection(Interpreter):
         varies = [self.mine(x) for x in inputs]
         values = [x.data.below if v else lower(x) for x, v in zip(inputs, varies, strict=True)]
         out = primitive(*values, **params)
+        if primitive.family == "custom":
+            return self._by_rules(primitive, inputs, values, out)
         integers = any(v and x.dtype.kind in "iu" for x, v in zip(inputs, varies, strict=True))
         if primitive.name == "nonzero" or (integers and primitive.name in INDEXED):
             self.local = True
@@ -86,6 +94,19 @@ class Detection(Interpreter):
             operands = [(i, x.data.sets) for i, x in enumerate(inputs) if varies[i]]
             made.append(wrap(Dependent(self, result, self._united(call, operands))))
         return tuple(made) if isinstance(out, tuple) else made[0]
+
+    def _by_rules(self, primitive: Any, inputs: Sequence[Any], values: Sequence[Any], out: Any) -> Any:
+        """Unite the sets for a function with rules of the user's own; they decide, and may look at values."""
+        self.local = True
+        matrices = rules_links(primitive, values, [self.mine(x) for x in inputs], out)
+        sets = [x.data.sets for x in inputs if self.mine(x)]
+        joint = sp.vstack(sets, format="csr")
+        made = []
+        for result, matrix in zip(out, matrices, strict=True):
+            found = _linked(matrix, joint, primitive)
+            empty = sp.csr_array((as_tensor(result).size, self.size), dtype=bool)
+            made.append(wrap(Dependent(self, result, empty if found is None else found)))
+        return tuple(made)
 
     def _united(self, call: Call, operands: Sequence[tuple[int, Any]]) -> Any:
         """Return the sets of a result."""
@@ -120,6 +141,55 @@ def _linked(matrices: Links, sets: Any, primitive: Primitive) -> Any:
             )
         sets = matrix @ sets
     return sets
+
+
+def rules_links(primitive: Any, values: Sequence[Any], varies: Sequence[bool], out: Any) -> list[Links]:
+    """Return for each result of a call with the user's own rules the links to all operands that vary, joined.
+
+    The rules run on tangents whose sets are followed; where they compute in NumPy, all depends on all.
+    """
+    rules, layout = primitive.rules, layout_of(primitive.rules)
+    tensors = [raised(v) for v in values]
+    residuals = layout.pick(values, out)
+    shapes = [tuple(x.shape) if v else None for x, v in zip(tensors, varies, strict=True)]
+
+    def pieces(vector: Tensor, others: Sequence[Any]) -> list[Any]:
+        found, start = [], 0
+        for shape, x, other in zip(shapes, tensors, others, strict=True):
+            if shape is None:
+                found.append(other)
+                continue
+            part = vector[start : start + math.prod(shape)]
+            found.append(op.astype(op.reshape(part, shape=shape), dtype=x.dtype))
+            start += math.prod(shape)
+        return found
+
+    def pushed(vector: Tensor) -> list[Any]:
+        return rules.push(tensors, residuals, pieces(vector, [None] * len(tensors)))
+
+    def kept(vector: Tensor) -> list[Any]:
+        places = [s for s in range(layout.count) if floating(out[len(layout.outs) + s].dtype)]
+        return spread(rules.again(pieces(vector, tensors)), places, layout.count)
+
+    point = ravel([x for x, v in zip(tensors, varies, strict=True) if v])
+    found = _patterns(pushed, point, out[: len(layout.outs)])
+    return found + _patterns(kept, point, out[len(layout.outs) :])
+
+
+def _patterns(function: Callable[[Tensor], list[Any]], point: Tensor, results: Sequence[Any]) -> list[Links]:
+    """Return the links of each of several results of a function of a vector."""
+    if not results:
+        return []
+    size = point.size
+    try:
+        with Detection(size) as detection:
+            found = function(detection.variable(point))
+            sets = [None if x is None else detection.pattern(x) for x in found]
+    except (GraphStateError, UnsupportedOperationError):
+        whole = links(np.zeros(1, int), np.arange(size), (1, size))
+        counts = [as_tensor(x).size for x in results]
+        return [(links(np.arange(n), np.zeros(1, int), (n, 1)), whole) for n in counts]
+    return [None if s is None else (s,) for s in sets]
 
 
 def detect(function: Callable[[Tensor], Tensor], x: Tensor) -> tuple[Any, bool]:

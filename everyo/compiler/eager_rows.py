@@ -1,0 +1,136 @@
+"""Kernels for eager code that take rows: sums, the softmax family and what its derivatives ask for.
+
+Each is a function that writes one turn of the loop over rows. A row is read two or three times, and lies in
+the cache meanwhile; sums are taken in float64, in the lanes of vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from everyo.compiler.codegen import scalar
+from everyo.compiler.codegen.elements import combine, identity
+from everyo.compiler.codegen.text import Function, Index, memory_type
+from everyo.compiler.eager import Body, Oddity, body_of
+
+DOUBLE = np.dtype(np.float64)
+
+
+class Row:
+    """One row of a kernel: its elements, and what is computed of all of them."""
+
+    def __init__(self, f: Function, dtype: Any, turn: Index, oddity: Oddity) -> None:
+        self.f, self.dtype, self.turn, self.oddity = f, dtype, turn, oddity
+        self.start = f.mul(turn, "%length")
+
+    def read(self, operand: int, i: Index) -> str:
+        """Return an element of an operand."""
+        return self.f.load(f"%p{operand}", self.f.add(self.start, i), self.dtype, fixed=False)
+
+    def reduced(self, kind: str, term: Callable[[Index], str]) -> str:
+        """Return the "sum" or "max" of terms over the row; sums are added up in float64."""
+        f, dtype = self.f, DOUBLE if kind == "sum" else self.dtype
+        place = f.alloca(memory_type(dtype))
+        f.store(identity(kind, dtype), place, 0, dtype)
+        with f.loop(0, "%length") as i:
+            x = self._cast(term(i), dtype)
+            before = f.load(place, 0, dtype, fixed=False)
+            f.store(combine(f, kind, before, x, dtype, reorder=True), place, 0, dtype)
+        return self._back(f.load(place, 0, dtype, fixed=False), dtype)
+
+    def _cast(self, x: str, dtype: Any) -> str:
+        return x if dtype == self.dtype else self.f.make(f"fpext float {x} to double")
+
+    def _back(self, x: str, dtype: Any) -> str:
+        return x if dtype == self.dtype else self.f.make(f"fptrunc double {x} to float")
+
+    def write(self, place: int, term: Callable[[Index], str]) -> None:
+        """Write a row of results."""
+        with self.f.loop(0, "%length") as i:
+            x = term(i)
+            self.oddity.look(x)
+            self.f.store(x, f"%p{place}", self.f.add(self.start, i), self.dtype)
+
+    def write_one(self, place: int, x: str) -> None:
+        """Write the one result of a row."""
+        self.oddity.look(x)
+        self.f.store(x, f"%p{place}", self.turn, self.dtype)
+
+    def apply(self, fn: str, *operands: str) -> str:
+        """Return a scalar function of elements."""
+        return scalar.apply(self.f, fn, operands, self.dtype, self.dtype)
+
+    def exp_below(self, top: str) -> Callable[[Index], str]:
+        """Return the exponentials of elements of the first operand, taken from the largest of the row."""
+        return lambda i: self.apply("exp", self.apply("subtract", self.read(0, i), top))
+
+
+def _softmax(row: Row) -> None:
+    top = row.reduced("max", lambda i: row.read(0, i))
+    weight = row.exp_below(top)
+
+    def keep(i: Index) -> str:
+        x = weight(i)
+        row.f.store(x, "%p1", row.f.add(row.start, i), row.dtype)
+        return x
+
+    total = row.reduced("sum", keep)
+    row.write(1, lambda i: row.apply("divide", row.read(1, i), total))
+
+
+def _log_softmax(row: Row) -> None:
+    top = row.reduced("max", lambda i: row.read(0, i))
+    total = row.apply("log", row.reduced("sum", row.exp_below(top)))
+    row.write(1, lambda i: row.apply("subtract", row.apply("subtract", row.read(0, i), top), total))
+
+
+def _logsumexp(row: Row) -> None:
+    top = row.reduced("max", lambda i: row.read(0, i))
+    row.write_one(1, row.apply("add", row.apply("log", row.reduced("sum", row.exp_below(top))), top))
+
+
+def _softmax_slope(row: Row) -> None:
+    """``out * (g - sum(g * out))``."""
+    inner = row.reduced("sum", lambda i: row.apply("multiply", row.read(0, i), row.read(1, i)))
+    row.write(
+        2, lambda i: row.apply("multiply", row.read(1, i), row.apply("subtract", row.read(0, i), inner))
+    )
+
+
+def _log_softmax_slope(row: Row) -> None:
+    """``g - exp(out) * sum(g)``."""
+    total = row.reduced("sum", lambda i: row.read(0, i))
+
+    def element(i: Index) -> str:
+        share = row.apply("multiply", row.apply("exp", row.read(1, i)), total)
+        return row.apply("subtract", row.read(0, i), share)
+
+    row.write(2, element)
+
+
+def _sum(row: Row) -> None:
+    row.write_one(1, row.reduced("sum", lambda i: row.read(0, i)))
+
+
+_KERNELS: dict[str, tuple[Callable[[Row], None], int, str]] = {
+    "softmax": (_softmax, 1, "elements"),
+    "log_softmax": (_log_softmax, 1, "elements"),
+    "logsumexp": (_logsumexp, 1, "rows"),
+    "softmax slope": (_softmax_slope, 2, "elements"),
+    "log_softmax slope": (_log_softmax_slope, 2, "elements"),
+    "sum": (_sum, 1, "rows"),
+}
+
+
+def write(name: str, dtype: Any) -> tuple[Body, str]:
+    """Return the body of a kernel, and whether it makes elements or one number for each row."""
+    rule, count, result = _KERNELS[name]
+    f = body_of(count + 1)
+    oddity = Oddity(f, dtype)
+    with f.loop("%low", "%high") as turn:
+        rule(Row(f, dtype, turn, oddity))
+    oddity.answer()
+    return Body(f, count + 1), result

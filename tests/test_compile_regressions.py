@@ -1,0 +1,186 @@
+"""Compiled programs that were wrong once, and one small program for each rule of the code generator."""
+
+import numpy as np
+import pytest
+
+import everyo as eo
+from tests.compiling import agree, same
+from tests.random_programs import assigned, increased
+
+
+def array(*shape, seed=0):
+    return np.random.default_rng(seed).uniform(-1.0, 1.0, shape)
+
+
+def tensors(*shapes):
+    return [eo.asarray(array(*s, seed=i)) for i, s in enumerate(shapes)]
+
+
+ROWS = (70, 33)  # long enough for loops, odd enough for what is left of vectors
+PICKED = eo.asarray(np.array([2, 0, -1, 2]))
+
+# name: (function, shapes of its arguments)
+PROGRAMS = {
+    "chain": (lambda x: eo.sin(x) * 2 - eo.exp(-x * x), [ROWS]),
+    "subtraction and division": (lambda x, y: (x - y) / (2 + y * y), [ROWS, (33,)]),
+    "columns": (lambda x, y: x * y - y, [ROWS, (70, 1)]),
+    "outer product": (lambda x, y: x[:, None] * y - x[:, None], [(70,), (33,)]),
+    "softmax of rows": (lambda x: eo.softmax(x * 3, axis=1) * eo.cos(x), [ROWS]),
+    "softmax of columns": (lambda x: eo.log_softmax(x * 3, axis=0) * eo.cos(x), [ROWS]),
+    "variance": (lambda x: eo.var(x, axis=1) + eo.mean(x, axis=1) * eo.max(x, axis=1), [ROWS]),
+    "sums over each axis": (
+        lambda x: [eo.sum(x, axis=a, keepdims=len(str(a)) > 1) for a in (0, 1, 2, (0, 1), (1, 2), (0, 2))],
+        [(9, 20, 7)],
+    ),
+    "sum, and what follows": (lambda x: x / eo.sum(x * x) - eo.max(x), [ROWS]),
+    "sums in sums": (lambda x: eo.sum(eo.exp(eo.sum(x, axis=1) - eo.max(x)) ** 2), [ROWS]),
+    "extremes of columns": (lambda x: (eo.min(x, axis=0) + eo.max(x, axis=0)) * x, [ROWS]),
+    "products": (lambda x: eo.prod(eo.cos(x), axis=1) + eo.prod(1 + x[:, :4], axis=1), [ROWS]),
+    "positions": (
+        lambda x: (eo.argmax(x, axis=0), eo.argmin(x, axis=1), eo.argmax(x), eo.argmin(x[:3, :4], axis=0)),
+        [ROWS],
+    ),
+    "any and all": (
+        lambda x: (eo.any(x > 0.9, axis=0), eo.all(x < 0.9, axis=1), eo.count_nonzero(x > 0)), [ROWS],
+    ),
+    "transpose": (lambda x: eo.transpose(eo.sin(x), (2, 0, 1)) * 2, [(9, 20, 7)]),
+    "transpose and reshape": (lambda x: eo.reshape(eo.transpose(x, (1, 2, 0)), (7, -1)) + 1, [(9, 20, 7)]),
+    "reshape of a computed value": (
+        lambda x: eo.reshape(eo.sin(x), (-1, 21)) * eo.reshape(x, (-1, 21)), [ROWS],
+    ),
+    "slices": (lambda x: x[3:60:2, ::-1] - eo.sin(x)[4:61:2, :], [ROWS]),
+    "slices backwards": (lambda x: x[::-3, -2::-4] * 2, [ROWS]),
+    "neighbours": (lambda x: x[1:-1] * 2 - x[2:] - x[:-2], [(100,)]),
+    "pads": (lambda x: eo.pad(eo.sin(x), [(1, 2), (0, 3)], constant_values=1.5) * 2, [ROWS]),
+    "joined": (lambda x, y: eo.concat([x, eo.sin(y), x * 2], axis=1) + 1, [(30, 20), (30, 9)]),
+    "stacked": (lambda x: eo.stack([x, eo.sin(x), -x], axis=1) * 2, [ROWS]),
+    "joined and rolled": (
+        lambda x: eo.roll(eo.concat([x, x * 2]), 3, axis=0) + eo.flip(x, axis=1)[:1], [ROWS],
+    ),
+    "triangles": (lambda x: eo.tril(x, k=1) @ eo.triu(x, k=-2), [(40, 40)]),
+    "gathered rows": (lambda x: eo.sin(x)[PICKED] * 2, [(30, 20)]),
+    "gathered columns": (lambda x: x[:, PICKED] - x[:, PICKED + 1], [(30, 20)]),
+    "gathered elements": (lambda x: x[PICKED, PICKED % 3] + x[:, PICKED][PICKED, :].sum(axis=0), [(30, 20)]),
+    "along an axis": (lambda x: eo.take_along_axis(x, eo.argsort(x, axis=1)[:, :3], axis=1) * 2, [ROWS]),
+    "assigned": (lambda x, y: assigned(eo.sin(x), np.s_[2:9:3, ::-2], y), [(30, 21), (11,)]),
+    "assigned by array": (lambda x, y: assigned(x, np.array([3, 1, -1]), y) * 2, [(30, 21), (3, 21)]),
+    "increased by array": (lambda x, y: increased(x, np.array([3, 1, 3]), y) * 2, [(30, 21), (3, 21)]),
+    "running sums": (lambda x: eo.cumsum(eo.sin(x), axis=0) - eo.cumsum(x, axis=1), [ROWS]),
+    "running products": (lambda x: eo.cumprod(1 + 0.1 * x, axis=1) * 2, [ROWS]),
+    "small products of matrices": (lambda x, y: eo.matmul(x, y) * 2 - eo.matmul(x, x), [(3, 3), (3, 3)]),
+    "batches of small products": (lambda x, y: eo.matmul(x, y) + eo.sin(x), [(50, 3, 3), (50, 3, 3)]),
+    "large products": (lambda x, y: eo.matmul(x, y) - eo.matmul(y.T, x.T).T * 0.5, [(40, 50), (50, 30)]),
+    "products with transposes": (
+        lambda x, y: eo.matmul(x.T, y.T) + eo.matmul(eo.sin(x).T, y.T), [(50, 40), (30, 50)],
+    ),
+    "batches of large products": (lambda x, y: eo.matmul(x, y), [(3, 20, 25), (3, 25, 18)]),
+    "broadcast batches": (lambda x, y: eo.matmul(x, y), [(4, 1, 20, 18), (3, 18, 20)]),
+    "matrix and vector": (lambda x, y: eo.tanh(x @ y) @ x, [(60, 50), (50,)]),
+    "bias and activation": (lambda x, w, b: eo.relu(x @ w + b).sum(axis=0), [(30, 20), (20, 25), (25,)]),
+    "choices": (lambda x, y: eo.where(x < y, x * y, eo.maximum(x, 0.3) - eo.minimum(y, x)), [ROWS, (33,)]),
+    "casts": (
+        lambda x: (x * 100).astype(eo.int32) // 3 + (x > 0) - eo.floor(x * 5).astype(eo.int64) % 4, [ROWS],
+    ),
+    "single precision": (lambda x: eo.sum(eo.exp(x.astype(eo.float32)), axis=1) * 2, [ROWS]),
+    "many operations": (
+        lambda x, y: [eo.sin(x * k) * eo.sum(y * k, axis=0) - y[k % 5] for k in range(1, 25)], [(7,), (5, 7)],
+    ),
+    "a long row": (lambda x: eo.softmax(x, axis=1) * eo.cumsum(x, axis=1), [(2, 9000)]),
+    "one large array": (lambda x: eo.sum(x) * eo.max(x) + eo.sum(x * x), [(70_001,)]),
+    "norms": (lambda x: x / (1 + eo.vector_norm(x, axis=1, keepdims=True)), [ROWS]),
+    "windows": (
+        lambda x, w: eo.max_pool2d(eo.conv2d(x, w, stride=1, padding=1), 2), [(2, 2, 8, 8), (3, 2, 3, 3)],
+    ),
+    "recurrence": (
+        lambda x: eo.scan(lambda c, t: (eo.tanh(c * 0.9 + t), c * t), x[0], x)[1], [(20, 30)],
+    ),
+    "branches": (lambda x: eo.cond(x.sum() > 0, lambda x: eo.sin(x) * 2, lambda x: x - 1, x) * x, [ROWS]),
+    "repetition": (
+        lambda x: eo.while_loop(lambda s: s[1] < 4, lambda s: (eo.sin(s[0]) + x, s[1] + 1), (x, 0))[0],
+        [(50,)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values(name):
+    f, shapes = PROGRAMS[name]
+    same(f, *tensors(*shapes), ulps=1024)
+
+
+def weighted(f):
+    """Return a scalar function of the float results, each element of which has a weight of its own."""
+
+    def total(*args):
+        out = f(*args)
+        parts = [x for x in (out if isinstance(out, (list, tuple)) else [out]) if x.dtype.kind == "f"]
+        return sum(
+            (p * np.cos(np.arange(p.size) + 1.0).reshape(p.shape).astype(p.dtype)).sum() for p in parts
+        )
+
+    return total
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in ("positions", "any and all", "casts")])
+def test_gradients(name):
+    f, shapes = PROGRAMS[name]
+    tol = 1e-5 if name == "single precision" else 1e-11
+    same(eo.grad(weighted(f), argnums=tuple(range(len(shapes)))), *tensors(*shapes), tol=tol)
+
+
+# ---- what was wrong once
+
+
+def test_a_cheap_value_that_is_computed_again_reads_what_is_in_memory():
+    """Through a broadcast and a reshape it read a value that no memory held."""
+
+    def f(x, y):
+        parts = [eo.sin(y * k) for k in range(18)]
+        wide = eo.reshape(x.astype(eo.float64), (2,))[:, None] * 0.7
+        narrow = eo.reshape(y, (1, 3)) * 0.7
+        return (*parts, eo.logaddexp(eo.broadcast_to(wide, (2, 3)), eo.broadcast_to(narrow, (2, 3))))
+
+    same(f, eo.asarray(np.array([[3], [4]])), eo.asarray(array(3)))
+
+
+def test_loops_over_nothing_read_no_constant():
+    x = eo.zeros((0, 2), dtype=eo.float64)
+    same(lambda x: (eo.logsumexp(x, axis=1), eo.vector_norm(x, axis=1), eo.max(x, axis=1) * 2), x)
+    same(lambda x: eo.concat([x, eo.asarray(np.zeros((0, 2)))], axis=0) + 1, x)
+
+
+def test_the_gradient_of_an_assignment_to_a_number():
+    f = eo.grad(lambda x: assigned(x * 1, (), x * 3))
+    assert f(eo.asarray(2.0)).item() == 3.0
+    same(f, eo.asarray(np.float64(2.0)))
+
+
+def test_zero_times_infinity_and_zero_times_nan():
+    x = eo.asarray(np.array([0.0, np.inf, np.nan, 2.0]))
+    with np.errstate(all="ignore"):
+        same(lambda x: eo.cumprod(x, axis=0), x)
+        same(eo.grad(lambda x: eo.cumprod(x, axis=0).sum()), x)
+        same(eo.grad(lambda x: eo.prod(x)), x)
+
+
+def test_small_integers_are_summed_in_a_wide_dtype():
+    x = eo.asarray(np.full((3, 2), 200, np.uint8))
+    same(lambda x: (eo.sum(x, axis=0), eo.cumsum(x, axis=0), eo.mean(x)), x)
+
+
+def test_a_branch_that_no_example_takes():
+    f = eo.grad(lambda x: eo.vmap(lambda x: eo.cond(x > 0, eo.sqrt, lambda x: -x, x))(x).sum())
+    for x in ([-4.0, -2.0], [4.0, 1.0], [-4.0, 1.0]):
+        x = eo.asarray(np.array(x))
+        found = eo.compile(f)(x)
+        agree(found, f(x))
+        assert np.isfinite(found.numpy()).all()
+
+
+def test_an_example_that_is_done_does_not_spoil_the_others():
+    def f(x):
+        return eo.while_loop(lambda y: y > 1.0, lambda y: eo.sqrt(y - 1.0), x)
+
+    x = eo.asarray(np.array([0.5, 3.0, 9.0]))
+    same(eo.grad(lambda x: eo.vmap(f)(x).sum()), x)
+    same(eo.vmap(eo.grad(f)), x)
