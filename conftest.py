@@ -10,7 +10,7 @@ os.environ.setdefault("EVERYO_CACHE", "0")  # programs are compiled by the code 
 
 from hypothesis import settings  # noqa: E402
 
-import everyo  # noqa: E402, F401 - pytest finds the modules it collects doctests from already imported
+import everyo.compiler  # noqa: E402, F401 - pytest finds the modules it collects doctests from already imported
 
 # The same examples in every run, so that a red suite means a changed tree. To search for new ones:
 # pytest --hypothesis-profile=explore

@@ -242,5 +242,5 @@ def write_part(path: Path, suite: str, text: str) -> None:
     part = f"{begin}\n\n{text.strip()}\n\n{end}"
     old = path.read_text() if path.exists() else "# Benchmarks\n"
     before, found, rest = old.partition(begin)
-    after = rest.partition(end)[2] if found else ""
-    path.write_text(f"{before.rstrip()}\n\n{part}\n{after.lstrip()}")
+    after = rest.partition(end)[2].strip() if found else ""
+    path.write_text(f"{before.rstrip()}\n\n{part}\n" + (f"\n{after}\n" if after else ""))

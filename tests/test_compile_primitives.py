@@ -59,10 +59,10 @@ def direction(x, phase):
     return wrap(np.asarray(ramp, x.dtype))
 
 
-def jobs_of(primitive, arrays_of_call, dtype, derivatives=True):
+def jobs_of(primitive, arrays_of_call, dtype, derivatives=True, most=None):
     """Return the jobs of a primitive that eager code does not refuse, with what it returns."""
     jobs = []
-    for sample in primitive.samples():
+    for sample in primitive.samples()[:most]:
         call = Call(primitive, sample, dtype)
         call.arrays = arrays_of_call(call)
         if any(isinstance(x, np.ndarray) and x.dtype.kind == "c" for x in call.arrays):
@@ -130,7 +130,7 @@ def test_special_values(name):
 @every_primitive
 def test_integers(name):
     """Whatever takes integers and booleans instead of floats gives what it gives eagerly."""
-    jobs = []
+    jobs, most = [], 4 if PRIMITIVES[name].family == "elementwise" else None
     for dtype in ("int64", "int32", "uint8", "bool"):
 
         def arrays(call, dtype=dtype):
@@ -141,7 +141,7 @@ def test_integers(name):
                 for x in call.arrays
             ]
 
-        jobs += jobs_of(PRIMITIVES[name], arrays, "float64", derivatives=False)
+        jobs += jobs_of(PRIMITIVES[name], arrays, "float64", derivatives=False, most=most)
     check(jobs)
 
 

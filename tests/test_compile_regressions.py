@@ -16,6 +16,8 @@ def tensors(*shapes):
     return [eo.asarray(array(*s, seed=i)) for i, s in enumerate(shapes)]
 
 
+ORDER = eo.asarray(np.random.default_rng(1).permutation(40))
+SQUARE = (40, 40)
 ROWS = (70, 33)  # long enough for loops, odd enough for what is left of vectors
 PICKED = eo.asarray(np.array([2, 0, -1, 2]))
 
@@ -87,6 +89,26 @@ PROGRAMS = {
     ),
     "a long row": (lambda x: eo.softmax(x, axis=1) * eo.cumsum(x, axis=1), [(2, 9000)]),
     "one large array": (lambda x: eo.sum(x) * eo.max(x) + eo.sum(x * x), [(70_001,)]),
+    "rows against columns": (lambda x: x - eo.max(x, axis=1) * eo.sum(x, axis=1)[:, None], [SQUARE]),
+    "rows the other way round": (lambda x: x - eo.flip(eo.max(x, axis=1))[:, None], [SQUARE]),
+    "rows in another order": (lambda x: x * eo.max(x, axis=1)[ORDER][:, None] - eo.sum(x, axis=1)[:, None], [SQUARE]),
+    "rows moved on": (lambda x: x[1:] * eo.max(x, axis=1)[:-1, None] - eo.sum(x[1:], axis=1)[:, None], [SQUARE]),
+    "columns picked by rows": (lambda x: x[:, eo.argmax(x, axis=1)] * x, [SQUARE]),
+    "rows picked by rows": (lambda x: x[eo.argmax(x, axis=1)] * x, [SQUARE]),
+    "a transposed matrix of sums": (lambda x: x * eo.sum(x, axis=2).T[:, :, None], [(20, 20, 33)]),
+    "the middle axis": (lambda x: x[:, PICKED, 1:] * 2 - x[:, PICKED + 1, :-1], [(30, 20, 6)]),
+    "extremes of one sign": (
+        lambda x: (eo.max(x - 2, axis=1), eo.min(x + 2, axis=1), eo.max(x - 2, axis=0), eo.min(x + 2)), [ROWS],
+    ),
+    "joined along the first axis": (lambda x: eo.concat([eo.sin(x), x, x * 2, x]) * 2, [ROWS]),
+    "batches of very large products": (lambda x, y: eo.matmul(x, y), [(2, 150, 160), (2, 160, 140)]),
+    "other transposes": (lambda x, y: eo.matmul(eo.transpose(x, (1, 0, 2)), y), [(18, 18, 18), (18, 18, 18)]),
+    "unsigned integers": (
+        lambda x: ((x * 100 + 150).astype(eo.uint8) > 130, eo.max((x * 100 + 150).astype(eo.uint8), axis=1)), [ROWS],
+    ),
+    "an odd count of steps": (
+        lambda x: eo.scan(lambda c, t: (eo.tanh(c * 0.9 + t), c * t), x[0], x, reverse=True), [(7, 30)],
+    ),
     "norms": (lambda x: x / (1 + eo.vector_norm(x, axis=1, keepdims=True)), [ROWS]),
     "windows": (
         lambda x, w: eo.max_pool2d(eo.conv2d(x, w, stride=1, padding=1), 2), [(2, 2, 8, 8), (3, 2, 3, 3)],
@@ -121,7 +143,9 @@ def weighted(f):
     return total
 
 
-@pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in ("positions", "any and all", "casts")])
+@pytest.mark.parametrize(
+    "name", [n for n in PROGRAMS if n not in ("positions", "any and all", "casts", "unsigned integers")]
+)
 def test_gradients(name):
     f, shapes = PROGRAMS[name]
     tol = 1e-5 if name == "single precision" else 1e-11
@@ -184,3 +208,15 @@ def test_an_example_that_is_done_does_not_spoil_the_others():
     x = eo.asarray(np.array([0.5, 3.0, 9.0]))
     same(eo.grad(lambda x: eo.vmap(f)(x).sum()), x)
     same(eo.vmap(eo.grad(f)), x)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("exponent", [-1.5, -0.5, 1.5, 2.5])
+def test_power_by_a_half_integer(exponent, dtype):
+    x = np.array([4, 2.25, 0.0, -0.0, np.inf, -np.inf, -1.0, np.nan], dtype)
+    # C's pow at these points: a power of an exact root, and what IEEE 754 says of the rest
+    ends = [np.inf, np.inf, 0.0, 0.0] if exponent < 0 else [0.0, 0.0, np.inf, np.inf]
+    wanted = np.array([2 ** (2 * exponent), 1.5 ** (2 * exponent), *ends, np.nan, np.nan], dtype)
+    found = eo.compile(lambda x: x**exponent)(eo.asarray(x)).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=2 * np.finfo(dtype).eps)
+    np.testing.assert_array_equal(np.signbit(found[:-2]), np.signbit(wanted[:-2]))

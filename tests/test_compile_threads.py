@@ -13,6 +13,7 @@ import pytest
 
 import everyo as eo
 from everyo.compiler import pool
+from everyo.compiler.native import Code
 from everyo.errors import ArgumentError, IndexingError
 
 N = 400_000
@@ -53,6 +54,16 @@ CASES = {
     "maxima of columns": (lambda x: eo.exp(x).max(axis=0), lambda x: np.exp(x).max(axis=0), ROWS),
     "softmax": (lambda x: eo.softmax(x, axis=1), softmax, ROWS),
     "argmax": (lambda x: eo.exp(x).argmax(axis=1), lambda x: np.exp(x).argmax(axis=1), ROWS),
+    "products of a batch": (
+        lambda x: eo.tanh(x.reshape(40, 50, 300) @ x.reshape(40, 300, 50)),
+        lambda x: np.tanh(x.reshape(40, 50, 300) @ x.reshape(40, 300, 50)),
+        ROWS,
+    ),
+    "parts that are joined": (
+        lambda x: eo.exp(eo.concatenate([x[1:] * x[:-1], x[:1] + 1.0, eo.flip(x)])),
+        lambda x: np.exp(np.concatenate([x[1:] * x[:-1], x[:1] + 1.0, np.flip(x)])),
+        X,
+    ),
     "integers": (
         lambda x: (x * x * x).sum(),
         lambda x: (x * x * x).sum(),
@@ -87,7 +98,7 @@ def test_any_number_of_threads_gives_the_same_bits(name):
         for one, other in zip(found[1], found[threads], strict=True):
             assert one.tobytes() == other.tobytes()
     for result, right in zip(found[1], wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
-        np.testing.assert_allclose(result, right, 1e-5 if x.dtype == np.float32 else 1e-11)
+        np.testing.assert_allclose(result, right, 1e-5 if x.dtype == np.float32 else 1e-11, 1e-13)
 
 
 def test_the_program_does_not_depend_on_the_number_of_threads(monkeypatch):
@@ -168,6 +179,12 @@ def test_no_chunks_and_more_threads_than_chunks():
     assert seen == []
     native()(300, chunk, None, 3)
     assert sorted(seen) == [0, 1, 2]
+
+
+def test_without_threads_of_posix():
+    code, seen = Code(pool.ALONE), []
+    RUN(code.address("everyo_run"))(4, CHUNK(lambda context, i: seen.append(i)), None, 5)
+    assert seen == [0, 1, 2, 3, 4]
 
 
 def test_work_inside_work_stays_on_its_thread():

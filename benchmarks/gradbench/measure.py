@@ -10,6 +10,7 @@ import argparse
 import importlib.util
 import json
 import math
+import os
 import statistics
 import sys
 import time
@@ -48,6 +49,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     use_one_thread()
+    os.environ["EVERYO_CACHE"] = "0"  # a first call compiles
     from .cases import cases  # imports NumPy, whose number of threads is fixed by then
 
     here = json.loads(options.manual.read_text()) if options.manual else {}

@@ -12,14 +12,18 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 LARGE = 1 << 15  # elements from which on a call into native code is made up for
+BLOCK = 1 << 11  # elements of a sum over everything that are added up at once
+LONG = 1 << 13  # float64 elements of a row from which on NumPy's pairwise sum is more exact
+MANY = 32  # updates that get a loop of their own; options that change at each step must not make more
 SWITCH = "EVERYO_EAGER_KERNELS"  # an environment variable: "0" leaves everything to NumPy
-_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 _kernels: dict[Any, Any] = {}
 
 
@@ -63,10 +67,108 @@ def along_rows(name: str, axis: tuple[int, ...] | None, *arrays: Any) -> Any:
     return _computed(("rows", name, kinds), arrays, length) if length > 1 else None
 
 
+def updated(key: Any, function: Callable[..., Any], arrays: tuple[Any, ...], numbers: Any) -> bool:
+    """Give arrays, all but the second one, what an elementwise function makes of them, in place.
+
+    Parameters
+    ----------
+    key : hashable
+        What the function depends on besides its arguments.
+    function : callable
+        ``function(*arrays, *numbers)`` returns the new values; it is made of operators and
+        ``op.<primitive>``.
+    arrays : tuple
+        Large arrays of one shape and dtype that may be written into.
+    numbers : sequence of float
+        Numbers that are not the same in each call.
+
+    Returns
+    -------
+    bool
+        Whether it has been done; if not, nothing has changed.
+    """
+    kinds = _kinds(arrays)
+    if kinds is None or "s" in kinds or not all(a.flags.writeable for a in arrays[:1] + arrays[2:]):
+        return False
+    key = ("update", key, kinds + "n" * len(numbers), arrays[0].dtype)
+    kernel = _kernels.get(key)
+    if kernel is None:
+        make = _maker()
+        if make is None or sum(k[0] == "update" for k in _kernels) >= MANY:
+            return False
+        kernel = _kernels[key] = make("update", function, *key[2:])
+    kernel.run((*arrays, *(np.array(x, _DOUBLE) for x in numbers)), arrays[0].size, arrays[0].size)
+    return True
+
+
+def fused(rule: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return an elementwise rule of two operands that takes one loop on large arrays."""
+
+    @functools.wraps(rule)
+    def computed(g: Any, x: Any) -> Any:
+        if g.__class__ is np.ndarray and g.size >= LARGE:
+            found = elementwise(rule, g, x)
+            if found is not None:
+                return found
+        return rule(g, x)
+
+    return computed
+
+
+def instead_of(ufunc: np.ufunc, dtypes: str = "fd") -> Callable[[Any], Any]:
+    """Return a ufunc of one operand that leaves large arrays of some dtypes to a generated loop."""
+    name = ufunc.__name__
+
+    def evaluate(x: Any) -> Any:
+        if x.size >= LARGE and x.dtype.char in dtypes:
+            found = elementwise(name, x)
+            if found is not None:
+                return found
+        return ufunc(x)
+
+    return evaluate
+
+
+def slow_functions() -> dict[str, str]:
+    """Return functions that NumPy computes without vectors here, with the dtypes that this is true of."""
+    found = {"sin": "d", "cos": "d"}
+    features = getattr(np._core._multiarray_umath, "__cpu_features__", {})
+    if not (features.get("AVX512_SKX") or features.get("X86_V4")) or not sys.platform.startswith("linux"):
+        found.update(dict.fromkeys(_TRANSCENDENTAL, "fd"))
+    return found
+
+
+_TRANSCENDENTAL = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "arcsin", "arccos", "arctan", "arcsinh", "arctanh", "cbrt",
+)  # fmt: skip
+
+
+def total(x: Any, axis: Any, keepdims: bool) -> Any:
+    """Return the sum of a large array along its last axis or all axes, or None where NumPy has to take it."""
+    if type(x) is not np.ndarray or not x.flags.c_contiguous or x.dtype not in (_SINGLE, _DOUBLE):
+        return None
+    axes = None if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if axes is None or len(axes) == x.ndim:
+        flat = x.reshape(-1)
+        whole = flat.size - flat.size % BLOCK
+        parts = along_rows("sum", (1,), flat[:whole].reshape(-1, BLOCK))
+        if parts is None:
+            return None
+        out = np.asarray(np.add.reduce(parts) + np.add.reduce(flat[whole:], dtype=_DOUBLE), x.dtype)
+        return out.reshape((1,) * x.ndim) if keepdims else out[()]
+    if x.dtype == _DOUBLE and x.shape[-1] > LONG:
+        return None
+    parts = along_rows("sum", axes, x)
+    if parts is None:
+        return None
+    return parts.astype(x.dtype, copy=False).reshape((*x.shape[:-1], 1) if keepdims else x.shape[:-1])
+
+
 def _kinds(arrays: tuple[Any, ...]) -> str | None:
     """Return for each array whether it is an array ("a") or one element ("s"); None if some is neither."""
     first = arrays[0]
-    if type(first) is not np.ndarray or first.size < LARGE or first.dtype not in _DTYPES:
+    if type(first) is not np.ndarray or first.size < LARGE or first.dtype not in (_SINGLE, _DOUBLE):
         return None
     dtype, shape, found = first.dtype, first.shape, "a"
     if not first.flags.c_contiguous:

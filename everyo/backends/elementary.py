@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from everyo.backends.accelerated import LARGE, elementwise
+
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 _LARGE = 4096  # elements: below, the calls cost more than the branches that they spare
 _BLOCK = 16384  # elements: temporaries of this size stay in the cache
@@ -27,6 +29,10 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
 
 def where_positive(x1: Any, x2: Any) -> Any:
     """Return `x1` where `x2` is positive, else `x2`: ``where(x2 > 0, x1, x2)`` without the mask in memory."""
+    if x2.size >= LARGE:
+        found = elementwise("where_positive", x1, x2)
+        if found is not None:
+            return found
     if _blendable(x2, x1, x2):
         flat = x2.reshape(-1)
         return _blend(lambda block: flat[block] > 0, x1, x2)
@@ -72,6 +78,10 @@ def _blend(condition: Callable[[slice], Any], x1: Any, x2: Any) -> Any:
 
 def sigmoid(x: Any) -> Any:
     """Return ``1 / (1 + exp(-x))``; an exponential that overflows is the limit 0, without a warning."""
+    if x.size >= LARGE:
+        found = elementwise("sigmoid", x)
+        if found is not None:
+            return found
     if x.dtype.kind not in "fc":
         x = np.asarray(x, np.float64)  # an unsigned integer has no negative
     out = np.empty_like(x)
@@ -111,6 +121,10 @@ def _special(name: str) -> Callable[[Any], Any]:
         function = np.frompyfunc(getattr(math, name), 1, 1)
 
     def evaluate(x: Any) -> Any:
+        if x.size >= LARGE:
+            found = elementwise(name, x)
+            if found is not None:
+                return found
         dtype = x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64)
         return np.asarray(function(x), dtype)
 

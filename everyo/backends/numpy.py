@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from everyo.backends.accelerated import instead_of, slow_functions
 from everyo.backends.elementary import erf, erfc, quiet_about_nan, sigmoid, where, where_positive
 from everyo.backends.randomness import generator
 from everyo.backends.scatter import assemble, last_writes, overwrite, replaced
@@ -57,6 +58,8 @@ class NumpyBackend:
         self.xp.sum, self.xp.prod = reduction(np.add), reduction(np.multiply)
         self.xp.max, self.xp.min = reduction(np.maximum), reduction(np.minimum)
         self.xp.all, self.xp.any = reduction(np.logical_and, bool), reduction(np.logical_or, bool)
+        for name, dtypes in slow_functions().items():
+            setattr(self.xp, name, instead_of(getattr(np, name), dtypes))
         self.xp.broadcast_to = broadcast_to
         self.xp.assemble, self.xp.replaced = assemble, replaced
         self.xp.overwrite, self.xp.last_writes = overwrite, last_writes

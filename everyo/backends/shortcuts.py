@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from everyo.backends.accelerated import LARGE, total
+
 _SMALL = 1024  # elements that are written faster than a view of zero strides is made
 
 
@@ -18,7 +20,14 @@ def reduction(ufunc: np.ufunc, dtype: Any = None) -> Callable[..., Any]:
     def reduced(x: Any, axis: Any = None, dtype: Any = dtype, keepdims: bool = False) -> Any:
         return reduce(x, axis, dtype, None, keepdims)
 
-    return reduced
+    def added(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        if dtype is None and x.size >= LARGE:
+            found = total(x, axis, keepdims)
+            if found is not None:
+                return found
+        return reduce(x, axis, dtype, None, keepdims)
+
+    return added if ufunc is np.add else reduced
 
 
 def matrix_transpose(x: Any) -> Any:

@@ -6,6 +6,7 @@ import functools
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,8 +112,14 @@ class Entry:
             results = list(out) if isinstance(out, tuple) else [out]
         else:
             results = [wrap(array) for array in self.program(tuple(arrays))]
+        before = [cell.get() for cell in self.writes]
+        del arrays
         for cell, result in zip(self.writes, results[self.count :], strict=False):  # then come numbers drawn
             cell.set(result.data)
+        while before:
+            array = before.pop()
+            if getrefcount(array) == 2:  # this name and the argument: nobody else has the old state
+                self.program.keep(array)
         return unflatten(self.structure, results[: self.count])
 
 

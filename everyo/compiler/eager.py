@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,12 +41,18 @@ class Body(NamedTuple):
     ----------
     f : Function
         The function; the last pointer is that of the result.
-    count : int
+    pointers : int
         The number of pointers.
+    reduces : bool
+        Whether it makes one number of each row.
+    dtype : numpy.dtype
+        That of the result.
     """
 
     f: Function
-    count: int
+    pointers: int
+    reduces: bool
+    dtype: Any
 
 
 def available() -> bool:
@@ -58,39 +64,44 @@ def available() -> bool:
     return True
 
 
-def make(kind: str, function: Any, kinds: str, dtype: Any) -> Callable[[tuple[Any, ...], int | None], Any]:
+def make(kind: str, function: Any, kinds: str, dtype: Any) -> Kernel:
     """Return ``kernel(arrays, length)``, which returns the result, or None if it is not finite all over."""
     if kind == "elementwise":
-        return Kernel(elementwise(function, kinds, dtype), dtype)
+        return Kernel(elementwise(function, kinds, dtype))
+    if kind == "update":
+        return Kernel(update(function, kinds.count("a"), kinds.count("n"), dtype))
     from everyo.compiler import eager_rows
 
-    body, result = eager_rows.write(function, dtype)
-    return Kernel(body, dtype, result)
+    return Kernel(eager_rows.write(function, dtype))
 
 
 class Kernel:
-    """Machine code of a body. `result` says what it makes: "elements" like the operands', or one of a row."""
+    """Machine code of a body."""
 
-    def __init__(self, body: Body, dtype: Any, result: str = "elements") -> None:
-        self.dtype, self.result = dtype, result
+    def __init__(self, body: Body) -> None:
+        self.reduces, self.dtype = body.reduces, body.dtype
         self._code = Code(module(body))
         self._entry = _ENTRY(self._code.address("everyo_eager"))
 
     def __call__(self, arrays: tuple[Any, ...], length: int | None) -> Any:
+        """Return the result for operands that are rows of `length`, or elements."""
         shape, size = arrays[0].shape, arrays[0].size
         turns, length = (size, 1) if length is None else (size // length, length)
-        out = np.empty(shape if self.result == "elements" else (turns,), self.dtype)
+        out = np.empty((turns,) if self.reduces else shape, self.dtype)
+        return None if self.run((*arrays, out), size, turns, length) else out
+
+    def run(self, operands: tuple[Any, ...], size: int, turns: int, length: int = 1) -> int:
+        """Run over so many turns; return whether something was not finite."""
         run, threads, step = 0, 1, turns
         if size >= SHARED and pool.count() > 1:
             run, threads = pool.runner(), pool.count()
             step = -(-turns // (CHUNKS * threads))
-        operands = (*arrays, out)
-        return None if self._entry(id(operands), turns, length, step, run, threads) else out
+        return self._entry(id(operands), turns, length, step, run, threads)
 
 
 def module(body: Body) -> str:
     """Return the module of a body: it, the loop over its chunks, and the door for Python's arrays."""
-    f, count = body
+    f, count = body.f, body.pointers
     door = Function(
         "everyo_eager",
         ["ptr %arrays", "i64 %turns", "i64 %length", "i64 %step", "ptr %run", "i64 %threads"],
@@ -127,8 +138,8 @@ _FACTS = (("i64", "%turns"), ("i64", "%length"), ("i64", "%step"), ("i64", "0"))
 def _part(body: Body) -> Function:
     """Return the function of one chunk, as the pool of threads calls it."""
     f = Function("part", ["ptr %context", "i64 %chunk"])
-    pointers = [f"ptr {_read(f, '%context', 8 * i, 'ptr')}" for i in range(body.count)]
-    turns, length, step = (_read(f, "%context", 8 * (body.count + i), "i64") for i in range(3))
+    pointers = [f"ptr {_read(f, '%context', 8 * i, 'ptr')}" for i in range(body.pointers)]
+    turns, length, step = (_read(f, "%context", 8 * (body.pointers + i), "i64") for i in range(3))
     low = f.mul("%chunk", step)
     end = f.add(low, step)
     inside = f.make(f"icmp slt i64 {end}, {turns}")
@@ -138,7 +149,7 @@ def _part(body: Body) -> Function:
     f.line(f"%odd = icmp ne i32 {found}, 0")
     f.line("br i1 %odd, label %note, label %end")
     f.start("note")
-    place = f.make(f"getelementptr i64, ptr %context, i64 {body.count + 3}")
+    place = f.make(f"getelementptr i64, ptr %context, i64 {body.pointers + 3}")
     f.line(f"store atomic i32 1, ptr {place} monotonic, align 4")
     f.line("br label %end")
     f.start("end")
@@ -155,7 +166,7 @@ def _write(f: Function, pointer: str, place: int, kind: str, value: str) -> None
 
 
 def body_of(count: int) -> Function:
-    """Return the beginning of a body with so many pointers, ``%p0``, ``%p1``, ...; the last is the result's."""
+    """Return the beginning of a body with so many pointers ``%p0``, ...; the last is the result's."""
     pointers = [f"ptr noalias nocapture %p{i}" for i in range(count)]
     return Function("body", [*pointers, "i64 %low", "i64 %high", "i64 %length"], "i32")
 
@@ -164,15 +175,15 @@ class Oddity:
     """Notes, in a register, whether some element was infinite or NaN."""
 
     def __init__(self, f: Function, dtype: Any) -> None:
-        self.f, self.kind, self.dtype = f, type_of(dtype), dtype
+        self.f, self.dtype = f, dtype
         self.place = f.alloca("i32")
         f.entry.append(f"  store i32 0, ptr {self.place}")
 
-    def look(self, x: str) -> None:
+    def look(self, x: str, dtype: Any = None) -> None:
         """Look at an element: infinities and NaN are what has a difference from itself."""
-        f = self.f
-        difference = f.make(f"fsub {self.kind} {x}, {x}")
-        odd = f.make(f"fcmp une {self.kind} {difference}, {literal(0, self.dtype)}")
+        f, dtype = self.f, dtype or self.dtype
+        difference = f.make(f"fsub {type_of(dtype)} {x}, {x}")
+        odd = f.make(f"fcmp une {type_of(dtype)} {difference}, {literal(0, dtype)}")
         before, found = f.make(f"load i32, ptr {self.place}"), f.make(f"zext i1 {odd} to i32")
         f.line(f"store i32 {f.make(f'or i32 {before}, {found}')}, ptr {self.place}")
 
@@ -193,30 +204,58 @@ class _Numbers(Elements):
 
 
 def elementwise(function: Any, kinds: str, dtype: Any) -> Body:
-    """Return the loop of an elementwise function; `kinds` says which operands are one element."""
-    graph = contextvars.Context().run(traced, function, len(kinds), dtype)
-    (out,) = graph.outputs
-    assert out.dtype == dtype and all(op.name in ("map", "broadcast", "constant") for op in graph.ops)
+    """Return the loop of an elementwise function; `kinds` says which operands are one element ("s")."""
+    specs = [(dtype, False)] * len(kinds)
+    graph = contextvars.Context().run(traced, function, specs)
+    assert graph.outputs[0].dtype == dtype
     f = body_of(len(kinds) + 1)
     oddity = Oddity(f, dtype)
-    fixed = {i: f.load(f"%p{i}", 0, dtype) for i, kind in enumerate(kinds) if kind == "s"}
-    with f.loop("%low", "%high") as i:
-        read = {v: fixed.get(k) or f.load(f"%p{k}", i, dtype) for k, v in enumerate(graph.inputs)}
-        x = _Numbers(f, read).element(out, ())
-        oddity.look(x)
-        f.store(x, f"%p{len(kinds)}", i, dtype)
+    _loop(f, graph, [kind == "s" for kind in kinds], [len(kinds)], oddity)
     oddity.answer()
-    return Body(f, len(kinds) + 1)
+    return Body(f, len(kinds) + 1, False, dtype)
 
 
-def traced(function: Any, count: int, dtype: Any) -> Graph:
-    """Return the core graph of an elementwise function on numbers."""
+def update(function: Any, arrays: int, numbers: int, dtype: Any) -> Body:
+    """Return the loop of a function that gives `arrays` but the second one new values, in place.
+
+    Its further arguments are `numbers`, in float64 until they meet an array.
+    """
+    specs = [(dtype, False)] * arrays + [(np.dtype(np.float64), True)] * numbers
+    graph = contextvars.Context().run(traced, function, specs)
+    f = body_of(len(specs))
+    _loop(f, graph, [i >= arrays for i in range(len(specs))], [0, *range(2, arrays)])
+    f.line("ret i32 0")
+    return Body(f, len(specs), False, dtype)
+
+
+def _loop(
+    f: Function, graph: Graph, single: Sequence[bool], targets: Sequence[int], oddity: Oddity | None = None
+) -> None:
+    """Write the loop over a graph of numbers; `single` inputs are one number, results go to `targets`."""
+    assert all(op.name in ("map", "broadcast", "constant") for op in graph.ops)
+    fixed = {v: f.load(f"%p{k}", 0, v.dtype) for k, v in enumerate(graph.inputs) if single[k]}
+    before = _Numbers(f, fixed)
+    for op in graph.ops:  # what no array takes part in is computed once
+        if all(v in fixed for v in op.operands):
+            fixed[op.out] = before.element(op.out, ())
+    with f.loop("%low", "%high") as i:
+        read = {v: f.load(f"%p{k}", i, v.dtype) for k, v in enumerate(graph.inputs) if not single[k]}
+        elements = _Numbers(f, {**fixed, **read})
+        results = [elements.element(v, ()) for v in graph.outputs]
+        for x, v, target in zip(results, graph.outputs, targets, strict=True):
+            if oddity is not None:
+                oddity.look(x)
+            f.store(x, f"%p{target}", i, v.dtype)
+
+
+def traced(function: Any, specs: Sequence[tuple[Any, bool]]) -> Graph:
+    """Return the core graph of an elementwise function of numbers of some dtypes, weak or not."""
     if isinstance(function, str):
         function = get_primitive(function)
     graph = Graph("eager")
-    inputs = [graph.input((), dtype) for _ in range(count)]
     with Tracer(graph) as tracer, no_grad():
-        out = tracer._operand(function(*map(tracer.symbol, inputs)), None)
-    assert out is not None
-    graph.outputs = [out]
+        symbols = [tracer.symbol(graph.input((), dtype), weak) for dtype, weak in specs]
+        out = function(*symbols)
+        values = [tracer._operand(x, None) for x in (out if isinstance(out, tuple) else (out,))]
+        graph.outputs = [v for v in values if v is not None]
     return remove_dead(lower(graph))

@@ -13,7 +13,7 @@ import numpy as np
 
 from everyo.compiler.codegen import scalar
 from everyo.compiler.codegen.elements import combine, identity
-from everyo.compiler.codegen.text import Function, Index, memory_type
+from everyo.compiler.codegen.text import Function, Index, literal, memory_type
 from everyo.compiler.eager import Body, Oddity, body_of
 
 DOUBLE = np.dtype(np.float64)
@@ -31,21 +31,25 @@ class Row:
         return self.f.load(f"%p{operand}", self.f.add(self.start, i), self.dtype, fixed=False)
 
     def reduced(self, kind: str, term: Callable[[Index], str]) -> str:
-        """Return the "sum" or "max" of terms over the row; sums are added up in float64."""
+        """Return the "sum" or "max" of terms over the row, in their dtype; sums are added up in float64."""
+        x = self.wide(kind, term)
+        return self.f.make(f"fptrunc double {x} to float") if self._narrow(kind) else x
+
+    def _narrow(self, kind: str) -> bool:
+        return kind == "sum" and self.dtype != DOUBLE
+
+    def wide(self, kind: str, term: Callable[[Index], str]) -> str:
+        """Return what `reduced` does, a sum as it was added up."""
         f, dtype = self.f, DOUBLE if kind == "sum" else self.dtype
         place = f.alloca(memory_type(dtype))
         f.store(identity(kind, dtype), place, 0, dtype)
         with f.loop(0, "%length") as i:
-            x = self._cast(term(i), dtype)
+            x = term(i)
+            if self._narrow(kind):
+                x = f.make(f"fpext float {x} to double")
             before = f.load(place, 0, dtype, fixed=False)
             f.store(combine(f, kind, before, x, dtype, reorder=True), place, 0, dtype)
-        return self._back(f.load(place, 0, dtype, fixed=False), dtype)
-
-    def _cast(self, x: str, dtype: Any) -> str:
-        return x if dtype == self.dtype else self.f.make(f"fpext float {x} to double")
-
-    def _back(self, x: str, dtype: Any) -> str:
-        return x if dtype == self.dtype else self.f.make(f"fptrunc double {x} to float")
+        return f.load(place, 0, dtype, fixed=False)
 
     def write(self, place: int, term: Callable[[Index], str]) -> None:
         """Write a row of results."""
@@ -54,10 +58,10 @@ class Row:
             self.oddity.look(x)
             self.f.store(x, f"%p{place}", self.f.add(self.start, i), self.dtype)
 
-    def write_one(self, place: int, x: str) -> None:
+    def write_one(self, place: int, x: str, dtype: Any) -> None:
         """Write the one result of a row."""
-        self.oddity.look(x)
-        self.f.store(x, f"%p{place}", self.turn, self.dtype)
+        self.oddity.look(x, dtype)
+        self.f.store(x, f"%p{place}", self.turn, dtype)
 
     def apply(self, fn: str, *operands: str) -> str:
         """Return a scalar function of elements."""
@@ -78,7 +82,8 @@ def _softmax(row: Row) -> None:
         return x
 
     total = row.reduced("sum", keep)
-    row.write(1, lambda i: row.apply("divide", row.read(1, i), total))
+    inverse = row.apply("divide", literal(1, row.dtype), total)  # dividing each costs as much as all the rest
+    row.write(1, lambda i: row.apply("multiply", row.read(1, i), inverse))
 
 
 def _log_softmax(row: Row) -> None:
@@ -89,7 +94,9 @@ def _log_softmax(row: Row) -> None:
 
 def _logsumexp(row: Row) -> None:
     top = row.reduced("max", lambda i: row.read(0, i))
-    row.write_one(1, row.apply("add", row.apply("log", row.reduced("sum", row.exp_below(top))), top))
+    row.write_one(
+        1, row.apply("add", row.apply("log", row.reduced("sum", row.exp_below(top))), top), row.dtype
+    )
 
 
 def _softmax_slope(row: Row) -> None:
@@ -112,25 +119,26 @@ def _log_softmax_slope(row: Row) -> None:
 
 
 def _sum(row: Row) -> None:
-    row.write_one(1, row.reduced("sum", lambda i: row.read(0, i)))
+    row.write_one(1, row.wide("sum", lambda i: row.read(0, i)), DOUBLE)
 
 
-_KERNELS: dict[str, tuple[Callable[[Row], None], int, str]] = {
-    "softmax": (_softmax, 1, "elements"),
-    "log_softmax": (_log_softmax, 1, "elements"),
-    "logsumexp": (_logsumexp, 1, "rows"),
-    "softmax slope": (_softmax_slope, 2, "elements"),
-    "log_softmax slope": (_log_softmax_slope, 2, "elements"),
-    "sum": (_sum, 1, "rows"),
+_KERNELS: dict[str, tuple[Callable[[Row], None], int]] = {
+    "softmax": (_softmax, 1),
+    "log_softmax": (_log_softmax, 1),
+    "logsumexp": (_logsumexp, 1),
+    "softmax slope": (_softmax_slope, 2),
+    "log_softmax slope": (_log_softmax_slope, 2),
+    "sum": (_sum, 1),
 }
+ONE_A_ROW = {"logsumexp", "sum"}  # kernels that make one number of a row
 
 
-def write(name: str, dtype: Any) -> tuple[Body, str]:
-    """Return the body of a kernel, and whether it makes elements or one number for each row."""
-    rule, count, result = _KERNELS[name]
+def write(name: str, dtype: Any) -> Body:
+    """Return the body of a kernel; a sum is float64."""
+    rule, count = _KERNELS[name]
     f = body_of(count + 1)
     oddity = Oddity(f, dtype)
     with f.loop("%low", "%high") as turn:
         rule(Row(f, dtype, turn, oddity))
     oddity.answer()
-    return Body(f, count + 1), result
+    return Body(f, count + 1, name in ONE_A_ROW, DOUBLE if name == "sum" else dtype)

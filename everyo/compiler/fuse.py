@@ -23,6 +23,7 @@ ROW = 1 << 13  # elements of a row that a cluster may keep between its nests
 MATRIX = 1 << 16  # the same where matrix products take part
 WRITTEN_OUT = 16  # elements up to which inner axes are written out instead of looped over
 MANY = 64  # the same for cheap operations, if no single axis is as long as WRITTEN_OUT
+CROWDED = 16  # members from which on a cluster takes only what shares an operand with it
 WIDTH = 160  # members that a cluster may have before it is closed
 LENGTH = 1500  # instructions, about, that its turns may be written out to: compilers take long for more
 CHEAP = frozenset(
@@ -63,6 +64,7 @@ class Cluster:
     def __init__(self, outer: tuple[int, ...], opaque: bool = False) -> None:
         self.outer, self.opaque = outer, opaque
         self.members: list[Member] = []
+        self.reads: set[Value] = set()
         self.nests: list[list[Member]] = []
 
     def inner(self, member: Member) -> tuple[int, ...]:
@@ -128,6 +130,14 @@ def is_batched_dot(op: Op) -> bool:
     return math.prod(batch) > 1 and max(m * k, k * b.shape[-1], m * b.shape[-1]) <= MATRIX
 
 
+def _is_number(value: Value) -> bool:
+    """Whether a value is a constant, repeated or not, which says nothing about who belongs together."""
+    op = value.op
+    while op is not None and op.name in ("broadcast", "reshape"):
+        op = op.operands[0].op
+    return op is not None and op.name in ("constant", "iota")
+
+
 def is_short(value: Value) -> bool:
     """Whether a value is small enough to be written out."""
     return value.size <= WRITTEN_OUT
@@ -169,6 +179,7 @@ def fuse(graph: Graph) -> Plan:
             position[cluster] = len(plan.clusters)
             plan.clusters.append(cluster)
         cluster.members.append(member)
+        cluster.reads.update(v for v, _ in sources(op) if not _is_number(v))
         for value in op.outs:
             plan.home[value], plan.member[value] = cluster, member
     _decide_storage(plan, graph)
@@ -258,6 +269,8 @@ def _joined(cluster: Cluster, op: Op, inside: list[tuple[Member, int]]) -> tuple
     """Return the outer space of a cluster with one more operation; None if they do not fit together."""
     if cluster.opaque or len(cluster.members) >= WIDTH:
         return None
+    if len(cluster.members) >= CROWDED and not inside and cluster.reads.isdisjoint(v for v, _ in sources(op)):
+        return None  # nothing in common but the shape
     space, axes = space_of(op), reduced(op)
     outer = cluster.outer
     inner = min(axes) if axes else 0

@@ -24,7 +24,8 @@ class Inspection:
     name : str
         The function's name.
     graphs : dict of str to str
-        The graph after each pass, by what was done last: "traced" comes first.
+        The graph after each pass, by what was done last: "traced" comes first, "lowered" is the first one in
+        the operations of the code generator, and the last one is what the kernels compute.
     kernels : str
         What shares a loop, and what of it is kept in memory.
     memory : str
@@ -89,7 +90,7 @@ def inspect(f: Callable[..., Any], **options: Any) -> Callable[..., Inspection]:
     --------
     >>> import everyo as eo
     >>> found = eo.compile.inspect(lambda x: eo.exp(x).sum())(eo.zeros((3, 4)))
-    >>> print(found.graphs["lowered, without dead code"])
+    >>> print(found.graphs["without dead code"])
     graph <lambda>(%0: f32[3,4])
       %1: f32[3,4] = map(%0) {fn='exp'}
       %2: f32[] = reduce(%1) {kind='sum', axes=(0, 1)}

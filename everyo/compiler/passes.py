@@ -32,6 +32,62 @@ def remove_dead(graph: Graph) -> Graph:
     return graph
 
 
+def turn_products(graph: Graph) -> Graph:
+    """Replace the transpose of a product, if nothing else reads the product, by the product of transposes.
+
+    BLAS reads transposed factors as they lie, while who reads a transposed result goes through it in strides.
+    """
+    users = graph.users()
+    outputs = set(graph.outputs)
+    kept: list[Op] = []
+    for op in graph.ops:
+        product = op.operands[0].op if op.name == "transpose" else None
+        if product is None or product.name != "dot" or not _swaps_last(op) or product.out in outputs:
+            kept.append(op)
+        elif len(users[product.out]) > 1:
+            kept.append(op)
+        else:
+            a, b = (_swapped(v, kept) for v in product.operands)
+            op.name, op.inputs, op.params = "dot", [b, a], {}
+            kept.append(op)
+    graph.ops = kept
+    for body in graph.bodies():
+        turn_products(body)
+    return graph
+
+
+def _swaps_last(op: Op) -> bool:
+    """Whether a transpose exchanges the last two axes and no others."""
+    axes = op.params["axes"]
+    rank = len(axes)
+    return rank > 1 and tuple(axes) == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _swapped(value: Value, ops: list[Op]) -> Value:
+    """Return a value with its last two axes exchanged, made by an operation that is appended if need be."""
+    if value.op is not None and value.op.name == "transpose" and _swaps_last(value.op):
+        return value.op.operands[0]
+    rank = len(value.shape)
+    axes = (*range(rank - 2), rank - 1, rank - 2)
+    op = Op("transpose", [value], {"axes": axes})
+    op.outs = [Value([value.shape[a] for a in axes], value.dtype, op)]
+    ops.append(op)
+    return op.out
+
+
 def has_effect(op: Op) -> bool:
     """Whether an operation does something besides computing its results."""
     return op.name == "require" or "python" in op.params
+
+
+PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
+    ("products turned", turn_products),
+    ("without dead code", remove_dead),
+)
+
+
+def improved(graph: Graph) -> Graph:
+    """Return a graph of core operations after all passes."""
+    for name, improve in PASSES:
+        graph = seen(name, improve(graph))
+    return graph

@@ -60,12 +60,36 @@ def runner() -> int:
 
 @functools.cache
 def _pool() -> Code:
-    code = Code(_text())
+    code = Code(_text() if os.name == "posix" else ALONE)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # threads may be in it until the process has ended
     stop = ctypes.CFUNCTYPE(None)(code.address("everyo_stop"))
     atexit.register(stop)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=stop)
     return code
+
+
+# What stands for the pool where there are no threads of POSIX.
+ALONE = """\
+define void @everyo_run(i64 %threads, ptr %function, ptr %context, i64 %chunks) {
+entry:
+  br label %loop
+loop:
+  %chunk = phi i64 [ 0, %entry ], [ %following, %body ]
+  %more = icmp slt i64 %chunk, %chunks
+  br i1 %more, label %body, label %end
+body:
+  call void %function(ptr %context, i64 %chunk)
+  %following = add i64 %chunk, 1
+  br label %loop
+end:
+  ret void
+}
+
+define void @everyo_stop() {
+  ret void
+}
+"""
 
 
 def _text() -> str:

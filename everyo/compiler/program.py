@@ -15,12 +15,14 @@ from everyo.compiler.codegen.program import FIRST_MESSAGE, Module
 from everyo.compiler.graph import Graph
 from everyo.compiler.lowering import lower
 from everyo.compiler.native import Code
-from everyo.compiler.passes import remove_dead, seen
+from everyo.compiler.passes import improved, seen
 from everyo.errors import IndexingError
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
 _ALIGNMENT = 64
 empty = np.empty
+LARGE = 1 << 15  # bytes of results that are worth keeping for the next call
+SPARE = 4  # arrays of one kind that are kept at most
 
 
 class Program:
@@ -38,7 +40,7 @@ class Program:
 
     def __init__(self, graph: Graph, threads: int | None = None) -> None:
         self.graph, self.threads = graph, threads
-        self.core = seen("lowered, without dead code", remove_dead(seen("lowered", lower(graph))))
+        self.core = improved(seen("lowered", lower(graph)))
         self.module = Module(self.core)
         self.code = Code(self.module.text)
         self._entry = _ENTRY(self.code.address("everyo_entry"))
@@ -55,6 +57,9 @@ class Program:
         self._table = (ctypes.c_int64 * len(facts))(*facts)
         self._table_address = ctypes.addressof(self._table)
         self._arenas: list[tuple[int, Any]] = []
+        self._spare: dict[tuple[Any, Any], list[Any]] = {
+            spec: [] for spec, v in zip(self._results, graph.outputs) if v.nbytes >= LARGE
+        }
 
     def __call__(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
         """Run on arrays of the shapes and dtypes that were traced; return fresh arrays."""
@@ -67,7 +72,11 @@ class Program:
 
     def attempt(self, arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Run, or return None where an array is not as it was: another shape or dtype, or not contiguous."""
-        results = tuple([empty(shape, dtype) for shape, dtype in self._results])
+        results = tuple(
+            [self._reused(*spec) for spec in self._results]
+            if self._spare
+            else [empty(shape, dtype) for shape, dtype in self._results]
+        )
         try:
             arena = self._arenas.pop()
         except IndexError:
@@ -80,6 +89,20 @@ class Program:
         if code == CHANGED:
             return None
         raise self._failure(code)
+
+    def _reused(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return an array for a result: one that a state was in before, if there is one."""
+        spare = self._spare.get((shape, dtype))
+        try:
+            return spare.pop() if spare else empty(shape, dtype)
+        except IndexError:  # another thread was quicker
+            return empty(shape, dtype)
+
+    def keep(self, array: Any) -> None:
+        """Take an array that nobody else holds for a later result: fresh memory costs more than the work."""
+        spare = self._spare.get((array.shape, array.dtype))
+        if spare is not None and len(spare) < SPARE and array.base is None and array.flags.carray:
+            spare.append(array)
 
     def _arena(self) -> tuple[int, Any]:
         memory = np.empty(self.module.arena + _ALIGNMENT, np.uint8)

@@ -45,6 +45,7 @@ OPERATORS = frozenset(
         "less_equal",
         "greater",
         "greater_equal",
+        "stop_gradient",
     }
 )  # fmt: skip - of Python: numbers stay numbers
 

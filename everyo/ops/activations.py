@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from everyo.backends.accelerated import LARGE, fused
+from everyo.backends.accelerated import elementwise as accelerated
 from everyo.core.device import scalar_like
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
@@ -74,10 +76,12 @@ def relu(xp: Any, x: Any) -> Any:
     >>> print(x.grad)
     [0. 0. 1.]
     """
+    if x.size >= LARGE and (found := accelerated("relu", x)) is not None:
+        return found
     return xp.maximum(_ordered(x), 0)
 
 
-@elementwise(lambda g, out: g * (out * (scalar_like(1, g) - out)))
+@elementwise(fused(lambda g, out: g * (out * (scalar_like(1, g) - out))))
 def sigmoid(xp: Any, x: Any) -> Any:
     """Logistic function ``1 / (1 + exp(-x))``, elementwise, without overflow.
 
@@ -92,8 +96,10 @@ def sigmoid(xp: Any, x: Any) -> Any:
     return xp.sigmoid(x)
 
 
-@elementwise(lambda g, x: g * op.sigmoid(x))
+@elementwise(fused(lambda g, x: g * op.sigmoid(x)))
 def _softplus(xp: Any, x: Any) -> Any:
+    if x.size >= LARGE and (found := accelerated("softplus", x)) is not None:
+        return found
     return xp.maximum(x, 0.0) + xp.log1p(xp.exp(xp.copysign(x, -1.0)))  # half the time of xp.logaddexp
 
 
@@ -148,6 +154,7 @@ def log_sigmoid(x: Any, /) -> Tensor:
     return -_softplus(-as_tensor(x))
 
 
+@fused
 def _silu_slope(g: Any, x: Any) -> Any:
     s = op.sigmoid(x)
     return g * (s * (1 + x * (1 - s)))
@@ -165,15 +172,20 @@ def silu(xp: Any, x: Any) -> Any:
     >>> print(f"{eo.silu(eo.tensor(1.0)):.4f}")
     0.7311
     """
+    if x.size >= LARGE and (found := accelerated("silu", x)) is not None:
+        return found
     return x * xp.sigmoid(x)
 
 
+@fused
 def _gelu_slope(g: Any, x: Any) -> Any:
     return g * (0.5 * op.erfc(-SQRT_HALF * x) + x * (INVERSE_SQRT_TAU * op.exp(-0.5 * x * x)))
 
 
 @elementwise(_gelu_slope)
 def _gelu(xp: Any, x: Any) -> Any:
+    if x.size >= LARGE and (found := accelerated("gelu", x)) is not None:
+        return found
     return 0.5 * x * xp.erfc(-SQRT_HALF * x)
 
 
@@ -181,6 +193,7 @@ _BEND, _STEEPNESS = 0.044715, 2.0 * math.sqrt(2.0 / math.pi)
 _SATURATED = 30.0  # there the sigmoid is 0 or 1, and the cube does not overflow yet
 
 
+@fused
 def _gelu_tanh_slope(g: Any, x: Any) -> Any:
     x = op.clip(x, -_SATURATED, _SATURATED)
     square = x * x
@@ -190,6 +203,8 @@ def _gelu_tanh_slope(g: Any, x: Any) -> Any:
 
 @elementwise(_gelu_tanh_slope)
 def _gelu_tanh(xp: Any, x: Any) -> Any:
+    if x.size >= LARGE and (found := accelerated("gelu_tanh", x)) is not None:
+        return found
     # (1 + tanh(u)) / 2 is sigmoid(2 u), which keeps its digits where tanh is close to -1.
     near = xp.clip(_ordered(x), -_SATURATED, _SATURATED)
     return x * xp.sigmoid(_STEEPNESS * near * (1 + _BEND * near * near))

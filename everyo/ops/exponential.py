@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from everyo.backends.accelerated import fused
 from everyo.core.registry import op
 from everyo.ops.families import elementwise
 
@@ -145,7 +146,7 @@ def logaddexp2(xp: Any, x1: Any, x2: Any) -> Any:
     return xp.logaddexp2(x1, x2)
 
 
-@elementwise(lambda g, x: g * (TWO_OVER_SQRT_PI * op.exp(-x * x)))
+@elementwise(fused(lambda g, x: g * (TWO_OVER_SQRT_PI * op.exp(-x * x))))
 def erf(xp: Any, x: Any) -> Any:
     """Error function, elementwise: ``d erf(x) = 2 / sqrt(pi) exp(-x**2) dx``.
 
@@ -158,7 +159,7 @@ def erf(xp: Any, x: Any) -> Any:
     return xp.erf(x)
 
 
-@elementwise(lambda g, x: g * (-TWO_OVER_SQRT_PI * op.exp(-x * x)))
+@elementwise(fused(lambda g, x: g * (-TWO_OVER_SQRT_PI * op.exp(-x * x))))
 def erfc(xp: Any, x: Any) -> Any:
     """``1 - erf(x)``, elementwise, accurate for large `x`: ``d erfc(x) = -2 / sqrt(pi) exp(-x**2) dx``.
 

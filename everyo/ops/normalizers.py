@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from everyo.backends.accelerated import LARGE, along_rows
 from everyo.core.batching import along
 from everyo.core.dispatch import apply
 from everyo.core.primitive import Primitive
@@ -50,6 +51,9 @@ def _logsumexp_samples() -> list[Sample]:
 # The rules do not take exp(x - out): beside a large x the result is rounded too coarsely.
 @primitive(_logsumexp_vjp, _logsumexp_jvp, samples=_logsumexp_samples, batch=along("axis"))
 def _logsumexp(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
+    if x.size >= LARGE and (found := along_rows("logsumexp", axis, x)) is not None:
+        kept = xp.reshape(found, (*x.shape[:-1], 1) if found.size > 1 else (1,) * x.ndim)
+        return kept if keepdims else xp.squeeze(kept, axis=axis)
     below, top = _below_top(xp, x, axis)
     total = xp.sum(xp.exp(below), axis=axis, keepdims=True)
     out = xp.log(xp.where(total == 0, xp.ones_like(total), total)) + top  # 0 only where top is -inf
@@ -88,10 +92,14 @@ def logsumexp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor
 
 
 def _softmax_rule(g: Any, out: Any, axis: AxisParam) -> Any:
+    if (found := along_rows("softmax slope", axis, g, out)) is not None:
+        return found
     return out * (g - op.sum(g * out, axis=axis, keepdims=True))
 
 
 def _log_softmax_vjp(g: Any, out: Any, axis: AxisParam) -> Any:
+    if (found := along_rows("log_softmax slope", axis, g, out)) is not None:
+        return found
     return g - op.exp(out) * op.sum(g, axis=axis, keepdims=True)
 
 
@@ -112,6 +120,8 @@ def _softmax_samples() -> list[Sample]:
 # The Jacobian diag(out) - out out' is symmetric, so one rule serves both directions.
 @primitive(_softmax_rule, _softmax_rule, samples=_softmax_samples, batch=along("axis"))
 def _softmax(xp: Any, x: Any, *, axis: AxisParam, of_nothing: float = math.nan) -> Any:
+    if x.size >= LARGE and (found := along_rows("softmax", axis, x)) is not None:
+        return found
     weights = xp.exp(_below_top(xp, x, axis)[0])
     total = xp.sum(weights, axis=axis, keepdims=True)
     if xp.all(total != 0):
@@ -123,6 +133,8 @@ def _softmax(xp: Any, x: Any, *, axis: AxisParam, of_nothing: float = math.nan) 
 
 @primitive(_log_softmax_vjp, _log_softmax_jvp, samples=_softmax_samples, batch=along("axis"))
 def _log_softmax(xp: Any, x: Any, *, axis: AxisParam) -> Any:
+    if x.size >= LARGE and (found := along_rows("log_softmax", axis, x)) is not None:
+        return found
     below = _below_top(xp, x, axis)[0]
     total = xp.sum(xp.exp(below), axis=axis, keepdims=True)
     return below - xp.log(xp.where(total == 0, xp.full_like(total, math.nan), total))

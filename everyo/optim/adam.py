@@ -8,7 +8,7 @@ from typing import Any
 
 from everyo.core.registry import op
 from everyo.errors import ArgumentError, DTypeError
-from everyo.optim.optimizer import Optimizer, State, require
+from everyo.optim.optimizer import Optimizer, State, of_arguments, require
 
 
 class Adam(Optimizer):
@@ -102,6 +102,7 @@ class Adam(Optimizer):
         """Return what is kept: the two moments, and the largest second one if it is asked for."""
         return ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group["amsgrad"] else ())
 
+    @of_arguments
     def update(self, value: Any, gradient: Any, state: State, group: dict[str, Any]) -> Any:
         """Return the next value."""
         lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
@@ -129,7 +130,7 @@ class Adam(Optimizer):
 
 def _root(x: Any) -> Any:
     """Return the square root of a number, or of the tensor that it is while a step is compiled."""
-    return math.sqrt(x) if isinstance(x, float) else op.sqrt(x)
+    return math.sqrt(x) if isinstance(x, float) else x**0.5  # a power of a number stays a number
 
 
 class AdamW(Adam):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+from everyo.backends.accelerated import LARGE, updated
 from everyo.core.dispatch import wrap
 from everyo.core.modes import enable_grad, no_grad
 from everyo.core.ownership import sole_owner
+from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import (
@@ -171,8 +173,11 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters; ``set_to_none=False`` makes them zeros instead."""
+        tracer = staging.get()
         for group in self.param_groups:
             for p in group["params"]:
+                if tracer is not None:
+                    tracer.reading(p)  # which puts the gradient back if the function fails
                 if set_to_none or p.grad is None:
                     p.grad = None
                 else:
@@ -216,6 +221,9 @@ class Optimizer:
                 self._write_down(tracer, p, group)
             return
         value, state, names = _writable(p), self._count(p, group), self.arrays(group)
+        if value.size >= LARGE and self._at_once(value, gradient, state, names, group):
+            p.data = value
+            return
         for rows in _blocks(value.shape):
             view, views = value[rows], {name: state[name][rows] for name in names}
             block = {**state, **views}
@@ -223,6 +231,22 @@ class Optimizer:
             for name in names:
                 _put(state[name], rows, views[name], block[name])
         p.data = value
+
+    def _at_once(self, value: Any, gradient: Any, state: State, names: Sequence[str], group: Any) -> bool:
+        """Update a large parameter in one loop; False if there is none for it."""
+        if not getattr(type(self).update, "of_arguments", False):
+            return False
+        options = {k: v for k, v in group.items() if k not in ("lr", *_NOTES)}
+
+        def function(value: Any, gradient: Any, *rest: Any) -> Any:
+            *arrays, lr, step = rest
+            block = {"step": step, **dict(zip(names, arrays, strict=True))}
+            new = self.update(value, gradient, block, {**options, "lr": lr})
+            return new, *(block[name] for name in names)
+
+        key = (type(self), tuple(names), tuple(sorted((k, _frozen(v)) for k, v in options.items())))
+        arrays = (value, gradient, *(state[name] for name in names))
+        return updated(key, function, arrays, (group["lr"], state["step"]))
 
     def _write_down(self, tracer: Any, p: Tensor, group: dict[str, Any]) -> None:
         """Make the update part of a program that is being compiled; count and rate are read anew."""
@@ -233,8 +257,8 @@ class Optimizer:
             if k not in ("params", "lr")
         }
         step = tracer.item(state, "step") + 1
-        block = {"step": step, **{name: tracer.item(state, name) + 0 for name in self.arrays(group)}}
-        value, gradient = p.detach() + 0, p.grad.detach()  # type: ignore[union-attr]
+        block = {"step": step, **{name: op.alias(tracer.item(state, name)) for name in self.arrays(group)}}
+        value, gradient = p.detach(), p.grad.detach()  # type: ignore[union-attr]
         new = self.update(value, gradient, block, {**options, "lr": tracer.item(group, "lr")})
         for name in ("step", *self.arrays(group)):
             tracer.put(state, name, block[name])
@@ -368,6 +392,16 @@ class Optimizer:
             options = ", ".join(f"{k}={v!r}" for k, v in group.items() if k != "params")
             rows.append(f"  group {i}: {len(group['params'])} tensors, {options}")
         return "\n".join([f"{type(self).__name__}(", *rows, ")"])
+
+
+def of_arguments(update: Any) -> Any:
+    """Mark an update rule that depends on its arguments and its class alone, so that a loop can take it."""
+    update.of_arguments = True
+    return update
+
+
+def _frozen(option: Any) -> Any:
+    return tuple(option) if isinstance(option, list) else option
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[Any]:

@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from everyo.core.registry import op
 from everyo.errors import ArgumentError
-from everyo.optim.optimizer import Optimizer, State, require
+from everyo.optim.optimizer import Optimizer, State, of_arguments, require
 
 
 class SGD(Optimizer):
@@ -85,6 +84,7 @@ class SGD(Optimizer):
         """Return what is kept: the momentum, if there is any."""
         return ("momentum_buffer",) if group["momentum"] else ()
 
+    @of_arguments
     def update(self, value: Any, gradient: Any, state: State, group: dict[str, Any]) -> Any:
         """Return the next value."""
         if group["maximize"]:
@@ -95,7 +95,7 @@ class SGD(Optimizer):
             buffer = state["momentum_buffer"]
             buffer *= group["momentum"]
             if group["dampening"]:
-                gradient = op.where(op.equal(state["step"], 1), 1.0, 1 - group["dampening"]) * gradient
+                gradient = (1 - group["dampening"] * (state["step"] != 1)) * gradient
             buffer += gradient
             gradient = gradient + group["momentum"] * buffer if group["nesterov"] else buffer
         value -= group["lr"] * gradient

@@ -96,8 +96,10 @@ class Module:
         outputs, calls = len(self.graph.outputs), len(self.calls)
         self.entry = write_entry(inputs, len(self.graph.inputs), outputs, calls)
         functions = [*self._kernels, main.text(), self.entry.text]
+        self._splits.clear()  # the kernels' own copies of their texts go with them
+        self._equal.clear()
         return "\n".join(
-            [*sorted(declares), elementary.source(sorted(self._needs)), *functions, ATTRIBUTES, METADATA]
+            [*sorted(declares), elementary.source(self._needs), *functions, ATTRIBUTES, METADATA]
         )
 
     def _argument(self, table: str, i: int) -> str:

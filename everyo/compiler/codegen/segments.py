@@ -6,6 +6,7 @@ once; across a border each element would have to be looked up.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from everyo.compiler.codegen.text import Function, Index
@@ -28,7 +29,7 @@ def segments(plan: Plan, cluster: Cluster, flat: bool) -> list[tuple[int, int]]:
             if plan.home.get(value) is not cluster and value.shape[:1] == (n,):
                 borders.update(_borders(plan, value, 0))
     found = sorted(b for b in borders if 0 <= b <= n)
-    return list(zip(found, found[1:])) if len(found) - 1 <= MOST else [(0, n)]
+    return list(itertools.pairwise(found)) if len(found) - 1 <= MOST else [(0, n)]
 
 
 def _borders(plan: Plan, value: Value, shift: int) -> Iterator[int]:

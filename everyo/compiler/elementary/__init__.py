@@ -108,7 +108,7 @@ def source(needed: Iterable[tuple[str, str]]) -> str:
       ret double %v0
     }
     """
-    codes = [_definition(*pair) for pair in dict.fromkeys(needed)]
+    codes = [_definition(*pair) for pair in sorted(set(needed))]
     shared = {name: text for code in codes for name, text in code.globals.items()}
     kept = sorted(set().union(*(code.kept for code in codes)))
     if kept:  # or LLVM drops them before it vectorizes

@@ -128,7 +128,23 @@ def _power(b: Builder, op: Op, x1: Value, x2: Value) -> Value | None:
         return None
     if exponent == 0.5:
         return b.map("sqrt", base)
+    if exponent in (-1.5, -0.5, 1.5, 2.5):
+        return _half_power(b, base, float(exponent))
     return b.map("pow", base, power)
+
+
+def _half_power(b: Builder, x: Value, exponent: float) -> Value:
+    """Return the power by a half-integer: at most 2 ulp, with the values that pow has at -0.0 and -inf."""
+    whole, zero = int(abs(exponent)), b.constant(0, x.dtype)
+    root = b.map("sqrt", x)
+    if whole % 2 == 0:  # the root of -0.0 is -0.0, which only an odd power turns into the sign of pow
+        root = b.map("add", root, zero)
+    part = _integer_power(b, x, whole if exponent > 0 else -whole)
+    assert part is not None
+    power = b.map("multiply" if exponent > 0 else "divide", part, root)
+    least = b.constant(-np.inf, x.dtype)
+    limit = b.constant(np.inf if exponent > 0 else 0, x.dtype)
+    return b.map("where", b.map("equal", x, least), limit, power)
 
 
 def _integer_power(b: Builder, x: Value, n: int) -> Value | None:

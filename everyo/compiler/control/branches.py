@@ -1,0 +1,158 @@
+"""Branches, written down: both bodies are traced, and one of them runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from everyo.compiler.control.bodies import Function, guarded, is_float, selected, trace_body
+from everyo.compiler.draws import before_cond, refuse_draws
+from everyo.compiler.graph import Graph
+from everyo.compiler.replay import replay
+from everyo.compiler.trace import Tracer
+from everyo.core.dispatch import apply
+from everyo.core.primitive import Primitive
+from everyo.core.registry import op
+from everyo.core.tensor import Tensor
+from everyo.ops.creation import as_tensor
+from everyo.transforms.carry import leaves_of, same_structure, tensors_of
+from everyo.transforms.derivatives import vjp
+from everyo.transforms.forward import jvp
+from everyo.transforms.trees import unflatten
+from everyo.transforms.vectorize import vmap
+
+
+def _cond_specs(examples: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    return [(v.shape, v.dtype) for v in params["true"].outputs]
+
+
+def _cond(xp: Any, *inputs: Any, true: Graph, false: Graph) -> Any:
+    pred, *operands = inputs
+    return tuple(r.data for r in replay(true if bool(pred) else false, operands))
+
+
+def chosen(pred: Any, functions: Sequence[Function], operands: Sequence[Any]) -> list[Tensor]:
+    """Return the results of one of two functions of a flat list."""
+    traced, captured = zip(*(trace_body(f, operands, "cond") for f in functions))
+    numbers = before_cond(pred, traced)
+    outside = [[*c, *drawn] for c, drawn in zip(captured, numbers, strict=True)]
+    both = [*outside[0], *outside[1]]
+    n, first = len(operands), len(outside[0])
+    graphs = [
+        trace_body(lambda v: replay(traced[0], v[: n + first]), [*operands, *both], "true")[0],
+        trace_body(lambda v: replay(traced[1], [*v[:n], *v[n + first :]]), [*operands, *both], "false")[0],
+    ]
+    out = apply(COND, [pred, *operands, *both], {"true": graphs[0], "false": graphs[1]})
+    return list(out)
+
+
+def _cond_vjp(g: Any, inputs: Any, needs: Any, true: Any, false: Any) -> Any:
+    for graph in (true, false):
+        refuse_draws(graph, "cond")
+    pred, *operands = inputs
+    moving = [i for i, x in enumerate(operands) if needs[i + 1] and is_float(x)]
+    present = sorted(g)
+
+    def pulled(graph: Graph) -> Function:
+        def function(values: Sequence[Any]) -> list[Any]:
+            operands, cotangents = values[: len(values) - len(present)], values[len(values) - len(present) :]
+
+            def moved(*parts: Any) -> Any:
+                full = list(operands)
+                for i, part in zip(moving, parts):
+                    full[i] = part
+                found = replay(graph, full)
+                return tuple(found[i] for i in present)
+
+            return list(vjp(moved, *(operands[i] for i in moving))[1](tuple(cotangents)))
+
+        return function
+
+    found = chosen(pred, [pulled(true), pulled(false)], [*operands, *(g[i] for i in present)])
+    gradients = dict(zip(moving, found))
+    return [None, *(gradients.get(i) for i in range(len(operands)))]
+
+
+def _cond_jvp(tangents: Any, inputs: Any, true: Any, false: Any) -> Any:
+    for graph in (true, false):
+        refuse_draws(graph, "cond")
+    pred, *operands = inputs
+    moving = [i for i, t in enumerate(tangents[1:]) if t is not None]
+    given = [tangents[i + 1] for i in moving]
+    results = [i for i, v in enumerate(true.outputs) if is_float(v)]
+
+    def pushed(graph: Graph) -> Function:
+        def function(values: Sequence[Any]) -> list[Any]:
+            operands, along = values[: len(values) - len(moving)], values[len(values) - len(moving) :]
+
+            def moved(*parts: Any) -> Any:
+                full = list(operands)
+                for i, part in zip(moving, parts):
+                    full[i] = part
+                return tuple(replay(graph, full))
+
+            pushed = jvp(moved, tuple(operands[i] for i in moving), tuple(along))[1]
+            return [pushed[i] for i in results]
+
+        return function
+
+    found = dict(zip(results, chosen(pred, [pushed(true), pushed(false)], [*operands, *given])))
+    return tuple(found.get(i) for i in range(len(true.outputs)))
+
+
+def _cond_batch(primitive: Any, inputs: Any, batched: Any, size: int, params: dict[str, Any]) -> Any:
+    pred, *operands = inputs
+    axes = tuple(0 if b else None for b in batched[1:])
+
+    def mapped(graph: Graph) -> Function:
+        if not any(batched[1:]):
+            return lambda values: [op.broadcast_to(r, shape=(size, *r.shape)) for r in replay(graph, values)]
+        return lambda values: list(
+            vmap(lambda *v: tuple(replay(graph, v)), in_axes=axes, axis_size=size)(*values)
+        )
+
+    if not batched[0]:
+        return tuple(chosen(pred, [mapped(params["true"]), mapped(params["false"])], operands))
+    both = []
+    for name, taken in (("true", pred), ("false", op.logical_not(pred))):
+        graph = params[name]
+
+        def run(values: Sequence[Any], graph: Graph = graph) -> list[Any]:
+            mask, values = values[0], values[1:]
+            safe = [guarded(mask, x) if b else x for x, b in zip(values, batched[1:])]
+            return mapped(graph)(safe)
+
+        def skip(values: Sequence[Any], graph: Graph = graph) -> list[Any]:
+            return [as_tensor(np.zeros((size, *v.shape), v.dtype)) for v in graph.outputs]
+
+        both.append(chosen(op.any(taken, axis=(0,), keepdims=False), [run, skip], [taken, *operands]))
+    return tuple(selected(pred, a, b) for a, b in zip(*both))
+
+
+COND = Primitive(
+    _cond, vjp=_cond_vjp, jvp=_cond_jvp, batch=_cond_batch, specs=_cond_specs, several=True, listed=False
+)
+
+
+def cond(pred: Any, true_fun: Function, false_fun: Function, operands: Sequence[Any]) -> Any:
+    """`everyo.cond`, written down."""
+    leaves, structure = leaves_of(tuple(operands))
+    tensors = [as_tensor(x) for x in leaves]
+    found: list[Any] = []
+
+    def flat(function: Function) -> Function:
+        def run(values: Sequence[Any]) -> list[Any]:
+            results, out = tensors_of(function(*unflatten(structure, values)))
+            found.append(out)
+            return results
+
+        return run
+
+    results = chosen(op.reshape(as_tensor(pred), shape=()), [flat(true_fun), flat(false_fun)], tensors)
+    same_structure(found[1], found[0], "cond", "the result, from branch to branch,")
+    return unflatten(found[0], results)
+
+
+Tracer.cond = staticmethod(cond)

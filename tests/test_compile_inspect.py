@@ -1,0 +1,174 @@
+"""`eo.compile.inspect`: what it shows, and that it changes nothing."""
+
+import inspect
+import pydoc
+
+import numpy as np
+import pytest
+
+import everyo as eo
+from everyo import nn, optim
+from everyo.compiler import native, passes
+from everyo.errors import ArgumentError, CompileError
+
+PASSES = ["traced", "traced, without dead code", "lowered", *(name for name, _ in passes.PASSES)]
+
+
+def zeros(*shape):
+    return eo.asarray(np.zeros(shape))
+
+
+def wasteful(x):
+    eo.sin(x)
+    return eo.exp(x).sum()
+
+
+def test_the_graph_after_each_pass():
+    found = eo.compile.inspect(wasteful)(zeros(3, 4))
+    assert list(found.graphs) == PASSES
+    assert found.graphs["traced"].splitlines() == [
+        "graph wasteful(%0: f64[3,4])",
+        "  %1: f64[3,4] = sin(%0)",
+        "  %2: f64[3,4] = exp(%0)",
+        "  %3: f64[] = sum(%2) {axis=None, keepdims=False}",
+        "  return %3",
+    ]
+    assert "sin" not in found.graphs["traced, without dead code"]
+    assert found.graphs["without dead code"].splitlines() == [
+        "graph wasteful(%0: f64[3,4])",
+        "  %1: f64[3,4] = map(%0) {fn='exp'}",
+        "  %2: f64[] = reduce(%1) {kind='sum', axes=(0, 1)}",
+        "  return %2",
+    ]
+
+
+def test_kernels_say_what_shares_a_loop():
+    found = eo.compile.inspect(lambda x: eo.softmax(x, axis=1))(zeros(50, 200))
+    lines = found.kernels.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == ["k0, loop over 50:"]
+    assert "  nest 0, loop over 200" in lines
+    assert any(line.strip().endswith("= exp, kept for a later nest") for line in lines)
+    assert any(line.strip().endswith(", stored") for line in lines)
+
+
+def test_kernels_say_into_how_many_chunks_they_are_cut():
+    found = eo.compile.inspect(lambda x: eo.exp(x).sum())(zeros(1_000_000))
+    first, *members = found.kernels.splitlines()
+    assert first.startswith("k0, loop over 1000000, in ")
+    assert members == ["  %1 = exp", "  %2 = sum over the loop, stored"]
+    assert "contributions of chunks to %2" in found.memory
+
+
+def test_loops_and_matrix_products_have_kernels_too():
+    def f(x, w):
+        return eo.scan(lambda c, a: (eo.tanh(c @ w) + a, c.sum()), x, zeros(5, 40, 40))
+
+    found = eo.compile.inspect(f)(zeros(40, 40), zeros(40, 40))
+    assert "graph f" in found.kernels
+    assert "graph scan" in found.kernels
+    assert "dot" in found.kernels
+    assert "a state of scan" in found.memory
+
+
+def test_memory_shows_places_and_lifetimes():
+    found = eo.compile.inspect(lambda x, y: eo.exp(eo.exp(x @ y) @ y))(zeros(64, 64), zeros(64, 64))
+    total, *places = found.memory.splitlines()
+    size = 64 * 64 * 8
+    assert int(total.split()[0]) <= 3 * size
+    assert places
+    for place in places:
+        start, end = (int(n) for n in place.split(":")[0].split(" to "))
+        assert end - start == size
+        assert "f64[64,64], k" in place
+
+
+def test_llvm_before_and_after():
+    found = eo.compile.inspect(lambda x: x * 2)(zeros(1000))
+    assert "define internal void @k0(" in found.llvm
+    assert "define i32 @everyo_entry(" in found.llvm
+    assert "@everyo_entry(" in found.optimized
+    assert " x double>" in found.optimized  # vectors
+    assert " x double>" not in found.llvm
+
+
+def test_all_of_it_as_text():
+    found = eo.compile.inspect(wasteful)(zeros(3))
+    text = str(found)
+    titles = [line.strip("= ") for line in text.splitlines() if line.startswith("====")]
+    assert titles == [
+        *(f"graph, {name}" for name in PASSES), "kernels", "memory", "LLVM IR", "LLVM IR, optimized"
+    ]  # fmt: skip
+    for part in (*found.graphs.values(), found.kernels, found.memory, found.llvm, found.optimized):
+        assert part in text
+    assert repr(found) == "<inspection of wasteful: 1 kernels, 0 bytes of memory>"
+
+
+# ---- what it takes and what it leaves alone
+
+
+def test_nothing_is_run_or_changed():
+    model = nn.Linear(3, 2)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    before = [p.detach().numpy().copy() for p in model.parameters()]
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = (model(x) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = eo.compile(step)
+    found = eo.compile.inspect(compiled)(eo.asarray(np.ones((4, 3), np.float32)))
+    assert "matmul" in found.graphs["traced"] or "linear" in found.graphs["traced"]
+    assert compiled.cache_info() == (0, 0, 0)
+    for old, p in zip(before, model.parameters(), strict=True):
+        np.testing.assert_array_equal(p.detach().numpy(), old)
+        assert p.grad is None
+
+
+def test_machine_code_is_not_what_it_waits_for(monkeypatch):
+    texts, real = [], native.optimized
+    found = eo.compile.inspect(lambda x: x - 1)(zeros(3))
+    monkeypatch.setattr("everyo.compiler.inspection.optimized", lambda text: texts.append(text) or real(text))
+    assert not texts
+    assert found.optimized is found.optimized
+    assert len(texts) == 1
+
+
+def test_methods_keywords_and_options():
+    class Scale:
+        factor = 3.0
+
+        @eo.compile
+        def __call__(self, x, *, offset):
+            return x * self.factor + offset
+
+    scale = Scale()
+    found = eo.compile.inspect(scale.__call__)(zeros(2), offset=1.0)
+    assert "multiply" in found.graphs["traced"]
+    assert found.name == "__call__"
+
+    def power(x, n):
+        return x**n if n > 1 else x
+
+    found = eo.compile.inspect(power, static_argnums=1)(zeros(2), 1)
+    assert "return %1" in found.graphs["without dead code"]
+
+
+def test_errors_are_those_of_compile():
+    with pytest.raises(CompileError):
+        eo.compile.inspect(lambda x: x.item())(zeros(1))
+    with pytest.raises(ArgumentError, match="threads"):
+        eo.compile.inspect(lambda x: x, threads=0)(zeros(1))
+
+
+def test_the_compiler_still_looks_like_a_function():
+    signature = inspect.signature(eo.compile)
+    assert list(signature.parameters) == ["f", "static_argnums", "backend", "threads", "fullgraph"]
+    text = pydoc.plain(pydoc.render_doc(eo.compile))
+    assert "compile(f:" in text
+    assert "Compile a function to machine code." in text
+    assert eo.jit is eo.compile
+    assert "LLVM IR" in eo.compile.inspect.__doc__
+    assert inspect.signature(eo.compile.inspect(wasteful)) == inspect.signature(wasteful)

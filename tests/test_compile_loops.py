@@ -1,0 +1,102 @@
+"""Loops in compiled programs: cut where what they read changes, and written once where they are equal."""
+
+import re
+
+import numpy as np
+import pytest
+
+import everyo as eo
+from everyo.compiler.codegen import segments
+
+N = 1000
+X = np.random.default_rng(0).normal(size=N)
+ROWS = np.random.default_rng(1).normal(size=(300, 7))
+
+
+def joined(x):
+    return eo.concatenate([x[:1], x[:-1]])
+
+
+CASES = {
+    "shifted": (lambda x: eo.exp(joined(x)) * x, lambda x: np.exp(np.r_[x[:1], x[:-1]]) * x),
+    "halves": (
+        lambda x: eo.concatenate([x[500:], x[:500]]) * x + 1,
+        lambda x: np.r_[x[500:], x[:500]] * x + 1,
+    ),
+    "shifted twice": (
+        lambda x: joined(joined(x) * 2) - x,
+        lambda x: np.r_[x[0], x[0], x[:-2]] * 2 - x,
+    ),
+    "padded": (
+        lambda x: eo.pad(x[300:400], (300, 600)) + x,
+        lambda x: np.pad(x[300:400], (300, 600)) + x,
+    ),
+    "padded inside": (
+        lambda x: eo.pad(joined(x)[:-4], (2, 2)) * eo.sin(x),
+        lambda x: np.pad(np.r_[x[:1], x[:-1]][:-4], 2) * np.sin(x),
+    ),
+    "sum": (
+        lambda x: (eo.concatenate([x[400:], x[:400] * 2]) * x).sum(),
+        lambda x: np.r_[x[400:], x[:400] * 2] @ x,
+    ),
+    "gradient": (
+        eo.grad(lambda x: ((x[1:] - x[:-1]) ** 2).sum()),
+        lambda x: 2 * (np.r_[0, np.diff(x)] - np.r_[np.diff(x), 0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_around_borders(name):
+    f, reference = CASES[name]
+    np.testing.assert_allclose(eo.compile(f)(eo.asarray(X)).numpy(), reference(X), 1e-13, 1e-15)
+
+
+def test_rows_around_borders():
+    def f(x):
+        y = eo.concatenate([x[200:], x[:200]])
+        return eo.softmax(y, axis=1) + x
+
+    y = np.exp(np.r_[ROWS[200:], ROWS[:200]])
+    wanted = y / y.sum(1, keepdims=True) + ROWS
+    np.testing.assert_allclose(eo.compile(f)(eo.asarray(ROWS)).numpy(), wanted, 1e-13)
+
+
+def test_no_element_is_looked_up_across_a_border():
+    found = eo.compile.inspect(lambda x: joined(x) * x)(eo.asarray(X))
+    assert "gather" not in found.optimized
+
+
+def test_short_loops_and_many_borders_are_left_whole(monkeypatch):
+    def bounds(f, x):
+        return re.findall(r"icmp slt i64 %high", eo.compile.inspect(f)(eo.asarray(x)).llvm)
+
+    assert bounds(lambda x: joined(x) * x, X)
+    assert not bounds(lambda x: joined(x) * x, X[: segments.LONG - 1])
+
+    def many(x):
+        return eo.concatenate([x[i * 100 : (i + 1) * 100] for i in range(9, -1, -1)]) * x
+
+    assert not bounds(many, X)
+    wanted = X.reshape(10, 100)[::-1].reshape(-1) * X
+    np.testing.assert_array_equal(eo.compile(many)(eo.asarray(X)).numpy(), wanted)
+
+
+def test_equal_kernels_are_one_function():
+    def f(x, w):
+        for _ in range(3):
+            x = eo.tanh(x @ w)
+        return x
+
+    found = eo.compile.inspect(f)(eo.asarray(np.eye(40)), eo.asarray(np.eye(40)))
+    assert found.llvm.count("define internal void @k") == 2  # the product and tanh
+    calls = re.findall(r"call void @(k\d+)\(", found.llvm)
+    assert [calls.count(name) for name in dict.fromkeys(calls)] == [3, 3]
+
+
+def test_equal_texts_over_other_ranges_are_two_functions():
+    def f(x, y):
+        return eo.exp(x), eo.exp(y)
+
+    found = eo.compile.inspect(f)(eo.asarray(X), eo.asarray(X[:10]))
+    assert found.llvm.count("define internal void @k") == 2
