@@ -7,6 +7,8 @@ import pytest
 
 import everyo as eo
 from everyo import nn
+from everyo.compiler.codegen import convolution as generated
+from everyo.compiler.lowering import convolution as lowered
 from everyo.compiler.machine import Vectors
 from everyo.compiler.positions import divide
 from everyo.core.registry import op
@@ -84,6 +86,33 @@ def test_values_and_gradients(geometry, dtype):
     np.testing.assert_allclose(found.numpy(), wanted, 64 * unit, 64 * unit * np.abs(wanted).max())
     assert {"convolve", "convolve_weight"} <= set(operations(gradients, x, w, u))
     same(gradients, x, w, u, ulps=256)
+
+
+@pytest.mark.parametrize("machine", [Vectors(32, 16), Vectors(16, 32), Vectors(16, 16)])
+@pytest.mark.parametrize("geometry", GEOMETRIES[3:6], ids=str)
+def test_narrower_vectors(machine, geometry, monkeypatch):
+    """What is generated for processors with smaller vectors, or fewer, computes the same."""
+    for module in (lowered, generated):
+        monkeypatch.setattr(module, "vectors", lambda: machine)
+    shape, weight, stride, padding, dilation, groups = geometry
+    x, w = draw(16, shape, weight)
+
+    def convolution(x, w):
+        return eo.conv2d(x, w, None, stride, padding, dilation, groups)
+
+    same(lambda x, w, u: eo.vjp(convolution, x, w)[1](u), x, w, eo.sin(convolution(x, w) * 3), ulps=256)
+
+
+def test_threads_change_no_bit():
+    x, w, u = draw(17, (16, 16, 28, 28), (32, 16, 3, 3), (16, 32, 28, 28))
+
+    def all_of_it(x, w, u):
+        y, back = eo.vjp(lambda x, w: eo.conv2d(x, w, padding=1), x, w)
+        return y, *back(u)
+
+    one, several = (eo.compile(all_of_it, threads=n)(x, w, u) for n in (1, 3))
+    for a, b in zip(one, several):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
 
 
 def test_gradients_are_the_transposes():

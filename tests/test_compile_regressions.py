@@ -91,20 +91,28 @@ PROGRAMS = {
     "one large array": (lambda x: eo.sum(x) * eo.max(x) + eo.sum(x * x), [(70_001,)]),
     "rows against columns": (lambda x: x - eo.max(x, axis=1) * eo.sum(x, axis=1)[:, None], [SQUARE]),
     "rows the other way round": (lambda x: x - eo.flip(eo.max(x, axis=1))[:, None], [SQUARE]),
-    "rows in another order": (lambda x: x * eo.max(x, axis=1)[ORDER][:, None] - eo.sum(x, axis=1)[:, None], [SQUARE]),
-    "rows moved on": (lambda x: x[1:] * eo.max(x, axis=1)[:-1, None] - eo.sum(x[1:], axis=1)[:, None], [SQUARE]),
+    "rows in another order": (
+        lambda x: x * eo.max(x, axis=1)[ORDER][:, None] - eo.sum(x, axis=1)[:, None], [SQUARE],
+    ),
+    "rows moved on": (
+        lambda x: x[1:] * eo.max(x, axis=1)[:-1, None] - eo.sum(x[1:], axis=1)[:, None], [SQUARE],
+    ),
     "columns picked by rows": (lambda x: x[:, eo.argmax(x, axis=1)] * x, [SQUARE]),
     "rows picked by rows": (lambda x: x[eo.argmax(x, axis=1)] * x, [SQUARE]),
     "a transposed matrix of sums": (lambda x: x * eo.sum(x, axis=2).T[:, :, None], [(20, 20, 33)]),
     "the middle axis": (lambda x: x[:, PICKED, 1:] * 2 - x[:, PICKED + 1, :-1], [(30, 20, 6)]),
     "extremes of one sign": (
-        lambda x: (eo.max(x - 2, axis=1), eo.min(x + 2, axis=1), eo.max(x - 2, axis=0), eo.min(x + 2)), [ROWS],
+        lambda x: (eo.max(x - 2, axis=1), eo.min(x + 2, axis=1), eo.max(x - 2, axis=0), eo.min(x + 2)),
+        [ROWS],
     ),
     "joined along the first axis": (lambda x: eo.concat([eo.sin(x), x, x * 2, x]) * 2, [ROWS]),
     "batches of very large products": (lambda x, y: eo.matmul(x, y), [(2, 150, 160), (2, 160, 140)]),
-    "other transposes": (lambda x, y: eo.matmul(eo.transpose(x, (1, 0, 2)), y), [(18, 18, 18), (18, 18, 18)]),
+    "other transposes": (
+        lambda x, y: eo.matmul(eo.transpose(x, (1, 0, 2)), y), [(18, 18, 18), (18, 18, 18)],
+    ),
     "unsigned integers": (
-        lambda x: ((x * 100 + 150).astype(eo.uint8) > 130, eo.max((x * 100 + 150).astype(eo.uint8), axis=1)), [ROWS],
+        lambda x: ((x * 100 + 150).astype(eo.uint8) > 130, eo.max((x * 100 + 150).astype(eo.uint8), axis=1)),
+        [ROWS],
     ),
     "an odd count of steps": (
         lambda x: eo.scan(lambda c, t: (eo.tanh(c * 0.9 + t), c * t), x[0], x, reverse=True), [(7, 30)],

@@ -1,4 +1,4 @@
-"""Training steps that are compiled whole: the same numbers as eager ones, and what is held stays as it was."""
+"""Training steps that are compiled whole: the same numbers as eager ones; what is held stays as it was."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ OPTIMIZERS = {
 
 
 def trained(optimizer, compiled, steps=6):
-    """Return losses, parameters and counts; the rate changes after three steps, and dropout ends after four."""
+    """Return losses, parameters and counts; the rate changes after three steps, dropout ends after four."""
     eo.manual_seed(0)
     model = eo.nn.Sequential(eo.nn.Linear(6, 8), eo.nn.ReLU(), eo.nn.Dropout(0.3), eo.nn.Linear(8, 3))
     updates = optimizer(model.parameters())
@@ -121,3 +121,20 @@ def test_transposed_products(batch):
     np.testing.assert_allclose(both[1].numpy(), np.sin(product), rtol=1e-11, atol=1e-12)
     twice = eo.compile(lambda a, b: eo.matrix_transpose(eo.matrix_transpose(b) @ eo.matrix_transpose(a)))(*c)
     np.testing.assert_allclose(twice.numpy(), a @ b, rtol=1e-12, atol=1e-12)
+
+
+def test_a_method_of_an_instance_that_nobody_else_holds():
+    class Scaled:
+        def __init__(self, scale):
+            self.scale = eo.asarray(np.float64(scale))
+
+        @eo.compile
+        def apply(self, x):
+            return x * self.scale
+
+    x = eo.asarray(np.array([1.0, 2.0]))
+    assert Scaled(2.0).apply(x).tolist() == [2.0, 4.0]
+    assert Scaled(3.0).apply(x).tolist() == [3.0, 6.0]
+    method = Scaled(4.0).apply
+    assert method(x).tolist() == method(x).tolist() == [4.0, 8.0]
+    assert method.cache_info().misses == 1

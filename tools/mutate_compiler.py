@@ -67,8 +67,11 @@ FAULTS = [
     Fault("fuse.py", "        if v in plan.home and v not in plan.stored:\n            return False\n", ""),
     Fault("fuse.py", "plan.member[value].nest < member.nest", "False"),
     Fault("fuse.py", "if axes == (*range(rank - 2), rank - 1, rank - 2) and", "if"),
-    Fault("access.py", '(params["step"][axis] == 1 or op.out.shape[axis] == 1)', "True"),
-    Fault("access.py", 'return params["start"][axis] == 0 and', "return"),
+    Fault(
+        "access.py",
+        'params["start"][axis] == 0 and (params["step"][axis] == 1 or op.out.shape[axis] == 1)',
+        "True",
+    ),
     # elements
     Fault("codegen/elements.py", '[idx[d] for d in op.params["dims"]]', "list(idx)[: len(source.shape)]"),
     Fault(

@@ -132,7 +132,7 @@ def instead_of(ufunc: np.ufunc, dtypes: str = "fd") -> Callable[[Any], Any]:
 def slow_functions() -> dict[str, str]:
     """Return functions that NumPy computes without vectors here, with the dtypes that this is true of."""
     found = {"sin": "d", "cos": "d"}
-    features = getattr(np._core._multiarray_umath, "__cpu_features__", {})
+    features = getattr(sys.modules.get("numpy._core._multiarray_umath"), "__cpu_features__", {})
     if not (features.get("AVX512_SKX") or features.get("X86_V4")) or not sys.platform.startswith("linux"):
         found.update(dict.fromkeys(_TRANSCENDENTAL, "fd"))
     return found
@@ -207,4 +207,4 @@ def _maker() -> Callable[..., Any] | None:
         compiler = importlib.import_module("everyo.compiler.eager")
     except ImportError:
         return None
-    return compiler.make if compiler.available() else None  # type: ignore[no-any-return]
+    return compiler.make if compiler.available() else None

@@ -150,7 +150,7 @@ class Compiled:
 
             static = tuple(n - 1 for n in self.static_argnums if n > 0)
             found = self._bound[instance] = Compiled(method, static, self.threads)
-        return found
+        return Bound(found, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function on arguments, compiled for their shapes and dtypes."""
@@ -259,6 +259,23 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<compiled {self.__name__}>"
+
+
+class Bound:
+    """The compiled method of an instance, which lives at least as long as this."""
+
+    def __init__(self, compiled: Compiled, instance: Any) -> None:
+        self.compiled, self.__self__ = compiled, instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method, compiled for the shapes and dtypes of the arguments."""
+        return self.compiled(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.compiled, name)
+
+    def __repr__(self) -> str:
+        return repr(self.compiled)
 
 
 def _kind(x: Any) -> Any:

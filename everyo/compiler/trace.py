@@ -15,8 +15,7 @@ import numpy as np
 from everyo.compiler.graph import Graph, Value
 from everyo.compiler.infer import infer
 from everyo.core.dispatch import WEAK, _carries_gradient, explain, record, recorded, wrap
-from everyo.core.dtypes import default_for
-from everyo.core.dtypes import DIFFERENTIABLE
+from everyo.core.dtypes import DIFFERENTIABLE, default_for
 from everyo.core.modes import current_mode
 from everyo.core.primitive import Primitive
 from everyo.core.registry import forget_kernels, get_primitive, op, remember_kernels
