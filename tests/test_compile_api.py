@@ -295,6 +295,15 @@ def test_modules():
     assert repr(f)
 
 
+def test_the_mode_of_a_module_is_part_of_the_program():
+    model = eo.nn.Sequential(eo.nn.Dropout(0.5))
+    f, x = eo.compile(model), eo.ones(64)
+    for training in (False, True, False, True):
+        model.train(training)
+        dropped = (f(x) == 0).sum().item()
+        assert 0 < dropped < 64 if training else dropped == 0
+
+
 # ---- tensors from outside
 
 

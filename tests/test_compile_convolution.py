@@ -23,12 +23,12 @@ def draw(seed, *shapes, dtype="float32"):
     return [eo.from_numpy(rng.standard_normal(shape).astype(dtype)) for shape in shapes]
 
 
-def operations(f, *args):
-    """Return the names of the core operations of the program that `f` compiles to."""
+def run(f, *args):
+    """Return the results of `f` compiled, and the names of its core operations."""
     compiled = eo.compile(f)
-    compiled(*args)
+    results = compiled(*args)
     (entry,) = compiled._entries.values()
-    return [op.name for op in entry.program.core.ops]
+    return results, {op.name for op in entry.program.core.ops}
 
 
 def written_out(x, w, stride, padding, dilation, groups):
@@ -75,17 +75,17 @@ def test_values_and_gradients(geometry, dtype):
     def convolution(x, w):
         return CONVOLUTIONS[len(stride)](x, w, None, stride, padding, dilation, groups)
 
-    def gradients(x, w, u):
-        return eo.vjp(convolution, x, w)[1](u)
+    def both(x, w, u):
+        y, back = eo.vjp(convolution, x, w)
+        return y, *back(u)
 
     wanted = written_out(x.numpy(), w.numpy(), stride, padding, dilation, groups)
     (u,) = draw(1, wanted.shape, dtype=dtype)
-    assert "convolve" in operations(convolution, x, w)
+    found, names = run(both, x, w, u)
+    assert {"convolve", "convolve_weight"} <= names
     unit = np.finfo(dtype).eps
-    found = eo.compile(convolution)(x, w)
-    np.testing.assert_allclose(found.numpy(), wanted, 64 * unit, 64 * unit * np.abs(wanted).max())
-    assert {"convolve", "convolve_weight"} <= set(operations(gradients, x, w, u))
-    same(gradients, x, w, u, ulps=256)
+    np.testing.assert_allclose(found[0].numpy(), wanted, 64 * unit, 64 * unit * np.abs(wanted).max())
+    agree(found, both(x, w, u), ulps=256)
 
 
 @pytest.mark.parametrize("machine", [Vectors(32, 16), Vectors(16, 32), Vectors(16, 16)])
@@ -238,8 +238,8 @@ def test_training_step():
             optimizer.step()
             return loss
 
-        run = wrapper(step)
-        losses = [run() for _ in range(3)]
+        stepping = wrapper(step)
+        losses = [stepping() for _ in range(3)]
         results.append((losses, list(model.parameters())))
     for found, wanted in zip(*results):
         agree([t.detach() for t in found], [t.detach() for t in wanted], ulps=512)
@@ -283,7 +283,7 @@ def test_half_precision_is_computed_in_single_and_rounded():
     assert all(f.dtype == eo.float16 for f in found)
     np.testing.assert_array_equal(found[0].numpy(), np.exp(x.numpy().astype(np.float32)).astype(np.float16))
     same(lambda x, w: eo.conv2d(x, w), x, w, ulps=16)
-    assert "call" not in operations(lambda x: eo.tanh(x) @ eo.matrix_transpose(x), x)
+    assert "call" not in run(lambda x: eo.tanh(x) @ eo.matrix_transpose(x), x)[1]
 
 
 # ---- vectors of positions
@@ -305,3 +305,13 @@ def test_vectors_cover_every_position_once(machine, shape):
             places += [first + i for i, keep in enumerate(lanes) if keep]
     wanted = [sum(i * s for i, s in zip(p, steps)) for p in itertools.product(*map(range, shape))]
     assert sorted(places) == sorted(wanted)
+
+
+@pytest.mark.parametrize("shapes", [((40, 50), (50, 60)), ((3, 20, 50), (50, 7)), ((50,), (50, 9))], ids=str)
+def test_products_of_integer_matrices(shapes):
+    rng = np.random.default_rng(18)
+    a, b = (eo.from_numpy(rng.integers(-9, 9, s)) for s in shapes)
+    compiled = eo.compile(lambda a, b: a @ b)
+    np.testing.assert_array_equal(compiled(a, b).numpy(), a.numpy() @ b.numpy())
+    (entry,) = compiled._entries.values()
+    assert entry.program.module.arena < 2**17  # the products themselves are nowhere in memory

@@ -3,9 +3,9 @@
     python tools/mutate_compiler.py [WORD...] [--jobs N] [--quick] [--list]
 
 Each fault is a piece of source text and what stands in its place; WORDs choose those whose file or text has
-them. The package is copied, the fault planted in the copy, and `QUICK`, then `TESTS` run on it until the
-first of them fails. A text that is not in its file once is an error, so that the list keeps up with the
-code. The exit status is 1 if a fault survives.
+them. The package is copied, the fault planted in the copy, and `QUICK` or `FIRST`, then `TESTS` run on it
+until the first of them fails. A text that is not in its file once is an error, so that the list keeps up
+with the code. The exit status is 1 if a fault survives.
 """
 
 from __future__ import annotations
@@ -25,10 +25,20 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPILER = Path("everyo/compiler")
-QUICK = ["tests/test_compile_regressions.py"]  # notice most
-TESTS = ["tests/test_compile_api.py", "tests/test_compile_custom.py", "tests/test_compile_random.py",
-         "tests/test_compile_control.py", "tests/test_compile_primitives.py",
-         "tests/test_compile_programs.py"]  # fmt: skip
+QUICK = ["tests/test_compile_regressions.py"]  # notice most, and others these:
+FIRST = {
+    "api.py": ["tests/test_compile_api.py"],
+    "trace.py": ["tests/test_compile_api.py"],
+    "passes.py": ["tests/test_compile_api.py"],
+    "replay.py": ["tests/test_compile_custom.py"],
+    "draws.py": ["tests/test_compile_random.py"],
+    "control.py": ["tests/test_compile_control.py"],
+    "codegen/control.py": ["tests/test_compile_control.py"],
+}
+TESTS = [
+    f"tests/test_compile_{name}.py"
+    for name in ("regressions", "api", "custom", "random", "control", "primitives", "programs")
+]
 LIMIT = 900  # seconds: a program that never ends is noticed, too
 
 
@@ -279,7 +289,7 @@ def outcome(fault: Fault, trees: queue.Queue[Path], quick: bool) -> str:
         if text is None:
             print(f"NOT FOUND: {fault.file}: {fault.right.strip()!r}", flush=True)
             return "not found"
-        noticed = is_noticed(tree, QUICK) or (not quick and is_noticed(tree, TESTS))
+        noticed = is_noticed(tree, FIRST.get(fault.file, QUICK)) or (not quick and is_noticed(tree, TESTS))
         (tree / COMPILER / fault.file).write_text(text)
         result = "noticed" if noticed else "SURVIVED"
         print(f"{result}: {fault.file}: {fault.right.strip()!r} -> {fault.wrong.strip()!r}", flush=True)

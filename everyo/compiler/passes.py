@@ -42,8 +42,8 @@ def turn_products(graph: Graph) -> Graph:
     kept: list[Op] = []
     for op in graph.ops:
         product = op.operands[0].op if op.name == "transpose" else None
-        alone = product is not None and len(users[product.out]) == 1 and product.out not in outputs
-        if product is None or product.name != "dot" or not _swaps_last(op) or not alone:
+        turns = product is not None and product.name == "dot" and _swaps_last(op)
+        if product is None or not turns or len(users[product.out]) > 1 or product.out in outputs:
             kept.append(op)
         else:
             a, b = (_swapped(v, kept) for v in product.operands)

@@ -366,6 +366,11 @@ class Builder:
             column = self.reshape(a, (*shape[:-2], depth, 1))
             products = self.map("multiply", b, self.broadcast_to(column, b.shape))
             return self.reduce("sum", products, (rank - 2,), keepdims=True)
+        if a.dtype.kind != "f" and depth > SMALL:  # BLAS has no integers
+            terms = (*shape[:-1], depth, shape[-1])
+            left = self.broadcast(a, terms, [*range(rank - 1), rank - 1])
+            right = self.broadcast(b, terms, [*range(rank - 2), rank - 1, rank])
+            return self.reduce("sum", self.map("multiply", left, right), (rank - 1,))
         return self.add("dot", [a, b], [(shape, a.dtype)])[0]
 
 
