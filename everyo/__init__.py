@@ -47,6 +47,7 @@ from everyo.errors import ShapeError as ShapeError
 from everyo.errors import UnsupportedOperationError as UnsupportedOperationError
 from everyo.ops import *
 from everyo.ops import random as random
+from everyo.ops.later import ON_FIRST_USE as _OPERATIONS
 from everyo.ops.random import manual_seed as manual_seed
 
 if _TYPE_CHECKING:
@@ -97,6 +98,7 @@ _TRANSFORMS = (
     "vhp", "vjp", "vmap", "while_loop",
 )  # fmt: skip
 _ON_FIRST_USE = {
+    **_OPERATIONS,
     **{name: f"everyo.{name}" for name in _PACKAGES},
     **dict.fromkeys(_TRANSFORMS, "everyo.transforms"),
     "implicit": "everyo.transforms.implicit",

@@ -1,9 +1,12 @@
 """What `everyo` offers: public names and nothing else."""
 
+import importlib
 import types
 
 import everyo as eo
 from everyo import ops
+from everyo.core import registry
+from everyo.ops import later
 
 MODULES = {
     "autograd", "backends", "errors", "implicit", "io", "nn", "optim", "random", "scipy_compat", "testing",
@@ -27,3 +30,19 @@ def test_files_of_the_calculus_are_no_attributes():
     assert callable(eo.embedding)
     assert "add" in ops.__all__
     assert len(set(ops.__all__)) == len(ops.__all__)
+
+
+def test_operations_that_load_later_are_the_public_ones_of_their_modules():
+    for module, names in later.TOP_LEVEL.items():
+        loaded = importlib.import_module(module)
+        assert sorted(loaded.__all__) == sorted(names)
+        assert all(getattr(eo, name) is getattr(loaded, name) for name in names)
+        assert set(names) <= set(dir(eo)) - set(ops.__all__)
+
+
+def test_a_primitive_that_is_defined_later_is_found_by_name(monkeypatch):
+    defined = []
+    monkeypatch.setattr(registry, "_later", [lambda: defined.append(registry.get_primitive("exp"))])
+    assert registry.primitives()["exp"] is defined[0]
+    assert registry.get_primitive("exp") is registry.op.exp
+    assert len(defined) == 1, "one that is there does not load the others"

@@ -11,6 +11,7 @@ from everyo.backends.accelerated import instead_of, slow_functions
 from everyo.backends.elementary import erf, erfc, quiet_about_nan, sigmoid, where, where_positive
 from everyo.backends.randomness import generator
 from everyo.backends.scatter import assemble, last_writes, overwrite, replaced
+from everyo.backends.scientific import SciPy
 from everyo.backends.shortcuts import broadcast_to, matrix_transpose, reduction
 from everyo.backends.windows import overlap_add, sliding_windows
 from everyo.core.device import register_backend
@@ -65,6 +66,7 @@ class NumpyBackend:
         self.xp.overwrite, self.xp.last_writes = overwrite, last_writes
         self.xp.generator = generator
         self.xp.sliding_windows, self.xp.overlap_add = sliding_windows, overlap_add
+        self.xp.special, self.xp.scipy_linalg = SciPy("scipy.special"), SciPy("scipy.linalg")
 
     def device_of(self, array: Any) -> str:
         """Return "cpu"."""

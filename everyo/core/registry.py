@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,11 +19,30 @@ if TYPE_CHECKING:
 
 
 _registry: dict[str, Primitive] = {}
+_later: list[Callable[[], None]] = []
+_tracing = 0
+_guard = _thread.allocate_lock()
+
+
+def define_later(define: Callable[[], None]) -> None:
+    """Call `define`, which defines primitives, when one is missing or all are asked for.
+
+    It may be called more than once.
+    """
+    _later.append(define)
+
+
+def _define_all() -> None:
+    for define in _later:
+        define()
 
 
 def _missing(name: str) -> Primitive:
     if name.startswith("__"):  # Python's own look-ups (inspect, copy) ask for what is not there
         raise AttributeError(name)
+    _define_all()
+    if name in _registry:
+        return _registry[name]
     raise UnsupportedOperationError(
         "no such primitive",
         operation=name,
@@ -49,7 +69,8 @@ def register(primitive: Primitive) -> None:
             found=repr(name),
             remedy="choose another name",
         )
-    _registry[name] = primitive
+    with _guard:
+        _registry[name] = primitive
     op.__dict__[name] = primitive
 
 
@@ -60,16 +81,15 @@ def unregister(name: str) -> None:
 
 def get_primitive(name: str) -> Primitive:
     """Return the primitive called `name`."""
+    if name not in _registry:
+        _define_all()
     return _registry[name]
 
 
 def primitives() -> dict[str, Primitive]:
     """Return all primitives by name, in the order of their definition."""
+    _define_all()
     return dict(_registry)
-
-
-_tracing = 0
-_guard = _thread.allocate_lock()
 
 
 def forget_kernels() -> None:

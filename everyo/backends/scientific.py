@@ -1,0 +1,32 @@
+"""Kernels that SciPy has and NumPy lacks, imported when first called."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from everyo.errors import UnsupportedOperationError
+
+
+class SciPy:
+    """A module of SciPy as an attribute of the backend's namespace: ``xp.special.gammaln(x)``."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        try:
+            module = importlib.import_module(self._module)
+        except ImportError as error:
+            raise UnsupportedOperationError(
+                "this function is computed by SciPy, which is not installed",
+                operation=name,
+                expected=f"the module {self._module}",
+                found=str(error),
+                remedy="pip install 'everyo[scipy]'",
+            ) from error
+        found = getattr(module, name)
+        setattr(self, name, found)
+        return found
