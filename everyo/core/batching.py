@@ -24,6 +24,8 @@ def pointwise(
     primitive: Primitive, inputs: Sequence[Any], batched: Sequence[bool], size: int, params: dict[str, Any]
 ) -> Any:
     """Elementwise operations: line the batch up in front of the axes that broadcast."""
+    if len(inputs) == 1:
+        return primitive.on(inputs, params)
     longest, shortest = 0, maxsize  # of all operands, and of those with a batch
     for x, b in zip(inputs, batched, strict=True):
         rank = getattr(x, "ndim", 0) - b  # a Python number has no axes

@@ -11,7 +11,7 @@ from everyo.core.dtypes import DIFFERENTIABLE, default_for, refuse_complex
 from everyo.core.modes import current_mode
 from everyo.core.tape import Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
-from everyo.core.traced import staging, top_of
+from everyo.core.traced import Interpreter, Traced, staging, top_of
 from everyo.errors import (
     ArgumentError,
     DTypeError,
@@ -77,13 +77,7 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         interpreter = staging.get() if traced is None else traced.interpreter
         if interpreter is not None and (traced is not None or any(isinstance(x, Tensor) for x in inputs)):
             interpreter.refuse_foreign(primitive, inputs)
-            inputs = _without_lists(primitive, inputs)
-            try:
-                return interpreter.process(primitive, inputs, params)
-            except EveryOError:
-                raise
-            except EXPLAINED as error:
-                raise explain(primitive, inputs, params, error) from error
+            return _interpret(interpreter, primitive, _without_lists(primitive, inputs), params)
         arrays = coerce(primitive, arrays)
         kernel = primitive.kernel_for(arrays)
     try:
@@ -99,6 +93,18 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
     if out.__class__ is tuple:
         return tuple([wrap(array) for array in out])
     return wrap(out)
+
+
+def _interpret(
+    interpreter: Interpreter, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]
+) -> Any:
+    """Return what an interpreter makes of a call; errors of kernels below are explained."""
+    try:
+        return interpreter.process(primitive, inputs, params)
+    except EveryOError:
+        raise
+    except EXPLAINED as error:
+        raise explain(primitive, inputs, params, error) from error
 
 
 def record(
@@ -154,6 +160,8 @@ def unary(primitive: Primitive) -> Callable[[Any], Any]:
         try:
             kernel = kernels[kind]
         except KeyError:
+            if isinstance(array, Traced) and array.interpreter.active:
+                return _interpret(array.interpreter, primitive, (x,), NO_PARAMS)
             return apply(primitive, (x,))
         try:
             out = kernel(array)
@@ -224,6 +232,12 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
         except KeyError:
             if foreign is not None and foreign(x2):
                 return NotImplemented
+            if (x1.__class__ is Tensor or a1.__class__ in WEAK) and (
+                x2.__class__ is Tensor or a2.__class__ in WEAK
+            ):
+                traced = top_of((a1, a2))
+                if traced is not None and traced.interpreter.active:
+                    return _interpret(traced.interpreter, primitive, (x1, x2), NO_PARAMS)
             return apply(primitive, (x1, x2))
         try:
             out = kernel(a1, a2)

@@ -51,10 +51,13 @@ class LevelTape(Interpreter):
         """Compute on the level below; record the call if an operand of this level has a node."""
         values, mask = [], 0
         for i, x in enumerate(inputs):
-            if not self.mine(x):
+            data = x.data if isinstance(x, Tensor) else None
+            if (
+                data.__class__ is not Taped or data.interpreter is not self
+            ):  # as `mine` does, without its call
                 values.append(lower(x))
                 continue
-            values.append(x.data.below)
+            values.append(data.below)
             if x.grad_node is not None:
                 mask |= 1 << i
         out = primitive.on(values, params)

@@ -73,9 +73,10 @@ class BatchInterpreter(Interpreter):
         """Apply the batching rule to the values below."""
         values, batched = [], []
         for x in inputs:
-            mine = self.mine(x)
+            data: Any = x.data if isinstance(x, Tensor) else None
+            mine = data.__class__ is Batched and data.interpreter is self  # as `mine` does, without its call
             batched.append(mine)
-            values.append(x.data.below if mine else lower(x))
+            values.append(data.below if mine else lower(x))
         if primitive.batch is None:
             raise UnsupportedOperationError(
                 "the operation has no batching rule",
