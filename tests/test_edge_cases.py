@@ -367,3 +367,21 @@ def test_grad_of_a_vector_function_names_the_ways_out():  # B153
     assert "(2,)" in error.value.found
     assert all(word in error.value.remedy for word in (".sum()", "eo.jacobian", "cotangent"))
     assert error.value.line.endswith("eo.grad(lambda x: x * 2)(eo.ones(2))")
+
+
+def test_a_wide_compiled_program_on_new_data_and_changed_state():  # B147
+    scale, offsets = eo.tensor([0.5, -1.5, 2.0]), np.array([1.0, 2.0, 3.0], np.float32)
+
+    def wide(x, y):
+        shared = x * scale
+        terms = [eo.sin(shared * k + y) * (x + offsets) - shared / (k + 1.0) for k in range(40)]
+        return sum(terms), eo.stack(terms[::7]).max(axis=0)
+
+    compiled = eo.compile(wide)
+    rng = np.random.default_rng(147)
+    for call in range(3):
+        x, y = (eo.tensor(rng.standard_normal(3).astype(np.float32)) for _ in range(2))
+        for found, expected in zip(compiled(x, y), wide(x, y)):
+            np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=2e-5, atol=2e-5)
+        scale[call] = 3.0 + call  # the program reads it again at its next call
+    assert compiled.cache_info().misses == 1
