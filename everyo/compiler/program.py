@@ -12,6 +12,7 @@ from everyo.compiler import pool
 from everyo.compiler.callbacks import callback
 from everyo.compiler.codegen.entry import CHANGED, table
 from everyo.compiler.codegen.program import FIRST_MESSAGE, Module
+from everyo.compiler.codegen.tapes import NO_MEMORY
 from everyo.compiler.graph import Graph
 from everyo.compiler.lowering import lower
 from everyo.compiler.native import Code
@@ -118,6 +119,8 @@ class Program:
                 found="one that is not, in the compiled function",
                 remedy="run the function without compiling it to see which",
             )
+        if code == NO_MEMORY:
+            return MemoryError(f"{self.graph.name}: no memory for the states of a while_loop to go back over")
         return self._errors.pop(get_ident())
 
 

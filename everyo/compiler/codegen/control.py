@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from everyo.compiler.codegen.tapes import Tape, Writer
 from everyo.compiler.fuse import buffer_value
 from everyo.compiler.graph import Op, Value
 from everyo.compiler.memory import aligned
 
 CONTROL = frozenset({"scan", "cond", "while", "while_back", "require"})
-FIRST = 64  # states that a tape has room for at first
 
 
 class Control:
@@ -155,41 +155,16 @@ def _cond(
     return end
 
 
-class _Tape:
-    """States of a while loop, one record for each step, in memory that grows."""
-
-    def __init__(self, module: Any, values: list[Value]) -> None:
-        self.module, self.values = module, values
-        self.starts = [0]
-        for value in values:
-            self.starts.append(self.starts[-1] + aligned(max(value.nbytes, 1)))
-        self.size = self.starts[-1]
-
-    def place(self, tape: str, index: Any, i: int) -> str:
-        """Return the pointer to state `i` in a record."""
-        main = self.module.main
-        offset = main.add(main.mul(index, self.size), self.starts[i])
-        return str(main.make(f"getelementptr i8, ptr {tape}, i64 {offset}"))
-
-    def call(self, text: str, declare: str) -> str:
-        self.module._declares.add(declare)
-        return str(self.module.main.make(text))
-
-
 def _while(
     module: Any, op: Op, inputs: list[str], outs: list[str | None], places: list[int], free: int
 ) -> int:
     """A loop that asks its condition before each step, and notes down its states if they are wanted."""
     main, carries = module.main, op.params["carries"]
     values = op.operands[:carries]
-    tape = _Tape(module, values) if outs[carries + 1] is not None else None
+    handle = outs[carries + 1]
+    tape = None if handle is None else Writer(module, values, op.outs[carries + 1])
     count = main.alloca("i64")
     main.line(f"store i64 0, ptr {count}")
-    if tape is not None:
-        memory, room = main.alloca("ptr"), main.alloca("i64")
-        first = tape.call(f"call ptr @malloc(i64 {FIRST * tape.size})", "declare ptr @malloc(i64)")
-        main.line(f"store ptr {first}, ptr {memory}")
-        main.line(f"store i64 {FIRST}, ptr {room}")
 
     def place(i: int, which: str) -> str:
         offset = main.make(f"mul i64 {which}, {aligned(max(values[i].nbytes, 1))}")
@@ -217,7 +192,7 @@ def _while(
         main.line(f"br i1 {going}, label %step{k}, label %done{k}")
         main.start(f"step{k}")
         if tape is not None:
-            _note(tape, states, steps, memory, room)
+            tape.write(states, steps, copy)
         targets = {v: place(i, after) for i, v in enumerate(body.outputs)}
         end = max(end, module.body(body, dict(zip(body.inputs, own)), targets, free + spare))
         main.line(f"store i64 {main.make(f'add i64 {steps}, 1')}, ptr {count}")
@@ -231,43 +206,19 @@ def _while(
             copy(module, target, place(i, now), values[i].nbytes)
     if outs[carries] is not None:
         main.line(f"store i64 {steps}, ptr {outs[carries]}")
-    if tape is not None:
-        handle = main.make(f"ptrtoint ptr {main.make(f'load ptr, ptr {memory}')} to i64")
-        main.line(f"store i64 {handle}, ptr {outs[carries + 1]}")
+    if tape is not None and handle is not None:
+        tape.finish(handle)
     return end
-
-
-def _note(tape: _Tape, states: list[str], steps: str, memory: str, room: str) -> None:
-    """Write the states of a step into the tape, which doubles when it is full."""
-    module, main = tape.module, tape.module.main
-    module._labels += 1
-    k = module._labels
-    size = main.make(f"load i64, ptr {room}")
-    full = main.make(f"icmp eq i64 {steps}, {size}")
-    main.line(f"br i1 {full}, label %grow{k}, label %note{k}")
-    main.start(f"grow{k}")
-    doubled = main.make(f"mul i64 {size}, 2")
-    old = main.make(f"load ptr, ptr {memory}")
-    bytes = main.make(f"mul i64 {doubled}, {tape.size}")
-    new = tape.call(f"call ptr @realloc(ptr {old}, i64 {bytes})", "declare ptr @realloc(ptr, i64)")
-    main.line(f"store ptr {new}, ptr {memory}")
-    main.line(f"store i64 {doubled}, ptr {room}")
-    main.line(f"br label %note{k}")
-    main.start(f"note{k}")
-    with main.scope():
-        current = main.make(f"load ptr, ptr {memory}")
-        for i, state in enumerate(states):
-            copy(module, tape.place(current, steps, i), state, tape.values[i].nbytes)
 
 
 def _while_back(
     module: Any, op: Op, inputs: list[str], outs: list[str | None], places: list[int], free: int
 ) -> int:
-    """The loop backwards, over the states on the tape, which is freed."""
+    """The loop backwards, over the states on the tape."""
     main, step, carries = module.main, op.params["step"], op.params["carries"]
     values = op.operands[:carries]
     states = step.inputs[carries : carries + op.params["states"]]
-    tape = _Tape(module, states)
+    tape = Tape(module, states)
     count = main.make(f"load i64, ptr {inputs[carries]}")
     memory = main.make(f"inttoptr i64 {main.make(f'load i64, ptr {inputs[carries + 1]}')} to ptr")
 
@@ -288,6 +239,5 @@ def _while_back(
         target = outs[i]
         if target is not None:
             copy(module, target, place(i, count), values[i].nbytes)
-    module._declares.add("declare void @free(ptr)")
-    main.line(f"call void @free(ptr {memory})")
+    module.tapes.read(op.operands[carries + 1])
     return int(end)

@@ -9,12 +9,14 @@ from everyo.compiler.codegen.control import CONTROL, Control, write_control
 from everyo.compiler.codegen.entry import FIRST_CALL, RUN, THREADS, write_entry
 from everyo.compiler.codegen.opaque import Call, Join, kernel_of
 from everyo.compiler.codegen.splitting import Split, bounded, split, write_call
+from everyo.compiler.codegen.tapes import Tapes
 from everyo.compiler.codegen.text import METADATA, Function
 from everyo.compiler.fuse import Cluster, Plan, buffer_value, fuse
 from everyo.compiler.graph import Graph, Op, Value
 from everyo.compiler.memory import Lifetime, place
 
-FAILED, FIRST_MESSAGE = 1, 16  # what the main function returns when a callback raised, or a check failed
+# What the main function returns: also when a callback raised, or (from the first message on) a check failed.
+SUCCEEDED, FAILED, FIRST_MESSAGE = 0, 1, 16
 ATTRIBUTES = """attributes #0 = { nounwind "no-trapping-math"="true" }
 attributes #1 = { noinline nounwind "no-trapping-math"="true" }"""
 LARGE = 1500  # characters of a kernel from which on it stays a function of its own
@@ -86,16 +88,20 @@ class Module:
 
     def _write(self) -> str:
         main = Function("everyo_main", ["ptr %args", "ptr %outs", "ptr %arena", "ptr %table"], "i32")
-        self.main = main
+        self.main, self.tapes = main, Tapes(main)
+        self._code = main.alloca("i32")
         pointers = {v: self._argument("%args", i) for i, v in enumerate(self.graph.inputs)}
         targets = {v: self._argument("%outs", i) for i, v in enumerate(self.graph.outputs)}
         self.arena = self.body(self.graph, pointers, targets, 0)
-        main.line("ret i32 0")
-        declares = self._declares | elementary.declarations(self._needs)
+        self._end(SUCCEEDED)
+        main.start("end")
+        self.tapes.release()
+        main.line(f"ret i32 {main.make(f'load i32, ptr {self._code}')}")
+        declares = {*self._declares, *elementary.declarations(self._needs), *self.tapes.declares}
         inputs = [*self.graph.inputs, *self.constants]
         outputs, calls = len(self.graph.outputs), len(self.calls)
         self.entry = write_entry(inputs, len(self.graph.inputs), outputs, calls)
-        functions = [*self._kernels, main.text(), self.entry.text]
+        functions = [self.tapes.source, *self._kernels, main.text(), self.entry.text]
         self._splits.clear()  # the kernels' own copies of their texts go with them
         self._equal.clear()
         return "\n".join(
@@ -109,6 +115,7 @@ class Module:
     def body(self, graph: Graph, pointers: dict[Value, str], targets: dict[Value, str], base: int) -> int:
         """Write the calls that compute a graph into the current block; return the end of its memory."""
         self._depth += 1
+        self.tapes.note(graph)
         plan = fuse(graph)
         self._used = {*graph.outputs, *(v for op in graph.ops for v in op.operands)}
         self.plans.append(plan)
@@ -244,19 +251,24 @@ class Module:
         self.calls.append(kernel.op)
         text = ", ".join([*arguments, "ptr %table", f"i64 {FIRST_CALL + number}"])
         code = main.make(f"call i32 @{kernel.f.name}({text})")
-        self.leave(main.make(f"icmp ne i32 {code}, 0"), None)
+        self.leave(main.make(f"icmp ne i32 {code}, 0"))
 
-    def leave(self, condition: str, message: str | None) -> None:
-        """Let the program end early where a condition holds: with what a callback raised, or a message."""
-        main, code = self.main, FAILED
+    def leave(self, condition: str, message: str | None = None, code: int = FAILED) -> None:
+        """Let the program end early where a condition holds: with a message, or else a code."""
+        main = self.main
         if message is not None:
             self.messages.append(message)
             code = FIRST_MESSAGE + len(self.messages) - 1
         self._labels += 1
         main.line(f"br i1 {condition}, label %leave{self._labels}, label %go{self._labels}")
         main.start(f"leave{self._labels}")
-        main.line(f"ret i32 {code}")
+        self._end(code)
         main.start(f"go{self._labels}")
+
+    def _end(self, code: int) -> None:
+        """Go to the end of the program, which says how it went."""
+        self.main.line(f"store i32 {code}, ptr {self._code}")
+        self.main.line("br label %end")
 
     def pointer(self, value: Value, pointers: dict[Value, str]) -> str:
         """Return the pointer to a value's memory; constants are arguments of the program."""

@@ -60,7 +60,9 @@ def lower_op(b: Builder, op: Op, operands: Sequence[Value | None]) -> Sequence[V
     if op.name == "constant":
         return [b.constant(op.params["array"])]
     if any(isinstance(p, Graph) for p in op.params.values()):
-        params = {k: lower(p) if isinstance(p, Graph) else p for k, p in op.params.items()}
+        essential = op.primitive.options.get("essential") if op.primitive is not None else None
+        operands, params = (operands, op.params) if essential is None else essential(operands, op.params)
+        params = {k: lower(p) if isinstance(p, Graph) else p for k, p in params.items()}
         return b.graph.add(op.name, operands, [(v.shape, v.dtype) for v in op.outs], **params)
     if op.name == "custom":  # its operands, and the results as its forward function has made them
         return [v for v in operands[op.params["count"] :] if v is not None]
