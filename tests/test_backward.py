@@ -457,6 +457,31 @@ def test_an_exception_leaves_every_gradient_as_it_was():
 # ---- NaN repair and anomalies
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_pullback_of_zero_has_the_slope_for_its_derivative(compiled):
+    def slopes(x, c):
+        _, pull = eo.vjp(eo.sqrt, x)
+        return eo.vjp(lambda c: pull(c)[0], c)[1](eo.tensor([0.0, 1.0, 1.0]))[0]
+
+    # At 0 the slope is infinite and the cotangent of nothing is nothing, which holds for that element alone.
+    run = eo.compile(slopes) if compiled else slopes
+    np.testing.assert_array_equal(
+        run(eo.tensor([0.0, 4.0, 0.25]), eo.tensor([0.0, 0.0, 1.0])).numpy(), [0.0, 0.25, 1.0]
+    )
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_linearize_at_steep_operations(compiled):
+    def pushed(x, t):
+        return eo.linearize(lambda x: eo.exp(x) + eo.log(x) * eo.sqrt(x), x)[1](t)
+
+    x, t = eo.tensor([1.0, 4.0]), eo.tensor([1.0, -2.0])
+    run = eo.compile(pushed) if compiled else pushed
+    v = np.array([1.0, 4.0])
+    slope = np.exp(v) + 1 / np.sqrt(v) + np.log(v) / (2 * np.sqrt(v))
+    np.testing.assert_allclose(run(x, t).numpy(), slope * t.numpy(), rtol=1e-6)
+
+
 def test_zero_times_infinity_is_zero_in_a_dead_branch():
     x = leaf(0.0, 4.0)
     eo.sum(eo.where(x > 0, eo.sqrt(x), 0.0)).backward()

@@ -305,9 +305,10 @@ def restore(cotangents: Sequence[Any], inputs: Sequence[tuple[tuple[int, ...], A
 
 
 def repair(cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> list[Any]:
-    """Set the cotangent to 0 where the incoming one is 0: an infinite slope times nothing is nothing.
+    """Set NaN to 0 where the incoming cotangent is 0: an infinite slope times nothing is nothing.
 
-    A residual that is itself NaN keeps its NaN. Called only when an elementwise rule made a NaN. The
+    A residual that is itself NaN keeps its NaN, and a finite slope stays: the derivative with respect to the
+    incoming cotangent is that slope also where it is 0. Called only when an elementwise rule made a NaN. The
     convention can hide an indeterminate form: ``sqrt(x) * sqrt(x)`` at 0 sends a cotangent of 0 into an
     infinite slope and gets the gradient 0, where the limit is 1.
     """
@@ -315,7 +316,10 @@ def repair(cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> list[Any]
     for residual in saved:
         if getattr(residual, "dtype", None) is not None:
             dead = op.logical_and(dead, op.logical_not(op.isnan(residual)))
-    return [None if c is None else op.where(dead, op.zeros_like(c), c) for c in cotangents]
+    return [
+        None if c is None else op.where(op.logical_and(dead, op.isnan(c)), op.zeros_like(c), c)
+        for c in cotangents
+    ]
 
 
 def pull_back(node: Node, cotangent: Any) -> Sequence[Any]:
@@ -344,12 +348,20 @@ def residual_tensors(node: Node) -> tuple[Any, ...]:
 
 def _relink(value: Any, node: Node | None) -> Any:
     if isinstance(value, tuple):
-        return tuple(None if v is None else wrap_output(v, node, i) for i, v in enumerate(value))
-    if backend_of(value) is None:
+        return tuple(None if v is None else wrap_output(_written(v), node, i) for i, v in enumerate(value))
+    value = _written(value)
+    if backend_of(value) is None and not isinstance(value, Traced):
         return value
     tensor = wrap(value)
     tensor.grad_node = node
     return tensor
+
+
+def _written(value: Any) -> Any:
+    """Return what a node of the eager tape saved while a function was traced: a tensor stands for an array."""
+    if isinstance(value, Tensor) and value.level and value.data.interpreter.writes_outside:
+        return value.data
+    return value
 
 
 def run_gradient_hooks(extras: Extras, g: Any, create_graph: bool) -> Any:
