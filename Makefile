@@ -1,6 +1,6 @@
 # Everything here works on a fresh clone, with nothing but make and Python 3.11 or newer.
 #   make test PYTHON=python3.13              another interpreter
-#   make test ARGS="tests/test_x.py -k sum"  arguments for pytest (demo and bench take them too)
+#   make test ARGS="tests/test_x.py -k sum"  arguments for pytest (demo, mutate and bench take them too)
 
 PYTHON ?= python3
 ARGS   ?=
@@ -16,10 +16,10 @@ PYVER := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format types contracts check mutate bench bench-compile clean
+.PHONY: help demo test lint format types contracts check mutate mutate-compiler bench bench-functions bench-compile clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-demo ## train a network on handwritten digits, write everyo-demo/
 	$(BIN)/everyo demo $(ARGS)
@@ -46,8 +46,14 @@ check: lint types contracts test ## lint, types, contracts and tests
 mutate: $(VENV)/.installed-dev ## plant a fault in each derivative rule; the suite must notice
 	$(BIN)/python tools/mutate.py $(ARGS)
 
+mutate-compiler: $(VENV)/.installed-dev ## plant a fault in each pass and rule of the compiler
+	$(BIN)/python tools/mutate_compiler.py $(ARGS)
+
 bench: $(BENCH_VENV)/.installed ## compare the speed with PyTorch, autograd and MyGrad
 	$(BENCH_BIN)/python -m benchmarks.eager $(ARGS)
+
+bench-functions: $(BENCH_VENV)/.installed ## compare functions of a million elements with NumPy and SciPy
+	$(BENCH_BIN)/python -m benchmarks.functions $(ARGS)
 
 bench-compile: $(COMPILE_VENV)/.installed ## compare compiled functions with JAX, PyTorch and C++
 	$(COMPILE_BIN)/python -m benchmarks.compiled $(ARGS)
@@ -87,5 +93,5 @@ $(COMPILE_VENV)/.installed: $(COMPILE_VENV)/.python-$(PYVER) pyproject.toml benc
 $(BENCH_VENV)/.installed: $(BENCH_VENV)/.python-$(PYVER) pyproject.toml benchmarks/requirements.txt
 	@echo "Installing EveryO and the libraries it is compared with into $(BENCH_VENV) (once; PyTorch is large)"
 	@$(BENCH_BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--requirement benchmarks/requirements.txt --editable .
+		--requirement benchmarks/requirements.txt --editable '.[compile]'
 	@touch $@

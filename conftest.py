@@ -8,6 +8,7 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 os.environ.setdefault("EVERYO_CACHE", "0")  # programs are compiled by the code under test
 
+import pytest  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 import everyo.compiler  # noqa: E402, F401 - pytest finds the modules it collects doctests from already imported
@@ -17,3 +18,14 @@ import everyo.compiler  # noqa: E402, F401 - pytest finds the modules it collect
 settings.register_profile("everyo", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("everyo")
+
+
+@pytest.fixture(autouse=True)
+def _verified_graphs():
+    """Look at what each pass of the compiler leaves of a graph, where no test watches the passes itself."""
+    from everyo.compiler.graph import verify
+    from everyo.compiler.passes import watch
+
+    token = watch.set(lambda name, graph: verify(graph, core=not name.startswith("traced")))
+    yield
+    watch.reset(token)

@@ -22,6 +22,7 @@ TITLES = {
     "mygrad": "MyGrad",
     "numpy": "NumPy",
     "cpp": "C++",
+    "forward": "the call alone",
 }
 
 Function = Callable[..., object]

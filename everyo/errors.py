@@ -11,6 +11,8 @@ import sys
 from types import FrameType
 from typing import Self
 
+from numpy.linalg import LinAlgError as _NumpyLinAlgError
+
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 GENERATED = "<everyo>"  # the file name of code that the package writes itself
 _BETWEEN = frozenset({"concurrent", "contextlib", "functools", "numpy", "optree", "scipy", "threading"})
@@ -97,6 +99,10 @@ class IndexingError(EveryOError, IndexError):
 
 class ArgumentError(EveryOError, ValueError):
     """An argument outside its range, or one that contradicts another."""
+
+
+class LinAlgError(EveryOError, _NumpyLinAlgError):
+    """A matrix that the operation is not defined for: singular, not positive definite, not finite."""
 
 
 class DeviceError(EveryOError, RuntimeError):

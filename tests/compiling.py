@@ -45,3 +45,15 @@ def same(f, *args, ulps=ULPS, scale=None, tol=None):
     found, wanted = eo.compile(f)(*args), f(*args)
     agree(found, wanted, getattr(f, "__name__", ""), ulps, scale, tol)
     return found
+
+
+def array(*shape, seed=0):
+    return np.random.default_rng(seed).uniform(-1.0, 1.0, shape)
+
+
+def tensor(*shape, seed=0):
+    return eo.asarray(array(*shape, seed=seed))
+
+
+def misses(f):
+    return f.cache_info().misses

@@ -7,11 +7,13 @@ itself would fail on its arrays.
 from __future__ import annotations
 
 import operator
+import types
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from everyo.backends.scientific import SciPy
 from everyo.core.device import backend_for
 
 
@@ -29,7 +31,8 @@ def wrap(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return MirrorArray(np.asarray(value))
     if isinstance(value, (tuple, list)):
-        return type(value)(wrap(v) for v in value)
+        made = [wrap(v) for v in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
     return value
 
 
@@ -98,6 +101,8 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"
     setattr(MirrorArray, f"__r{_name}__", _right)
 for _name in ("and_", "or_", "xor", "eq", "ne", "lt", "le", "gt", "ge"):
     setattr(MirrorArray, f"__{_name.strip('_')}__", _binary(_name)[0])
+for _name in ("and_", "or_", "xor"):
+    setattr(MirrorArray, f"__r{_name.strip('_')}__", _binary(_name)[1])
 for _function in (operator.neg, operator.invert, operator.abs):
     setattr(MirrorArray, f"__{_function.__name__}__", lambda self, f=_function: wrap(f(self.inner)))
 
@@ -110,6 +115,8 @@ class _Namespace:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._xp, name)
+        if isinstance(found, (types.ModuleType, SciPy)):  # its linalg, fft, special
+            return _Namespace(found)
         if not callable(found) or isinstance(found, type):
             return found
 
@@ -126,6 +133,9 @@ class MirrorBackend:
     name = "mirror"
     devices = ("mirror",)
     array_types = (MirrorArray,)
+
+    def admits(self, kind: type) -> bool:
+        return True
 
     def __init__(self) -> None:
         self._numpy = backend_for("cpu")[0]

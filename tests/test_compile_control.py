@@ -158,6 +158,7 @@ FIRST = {
 }
 SECOND = {
     "hessian": lambda f: lambda x: eo.hessian(f)(x),
+    "grad of grad": lambda f: eo.grad(lambda x: (eo.grad(f)(x) * eo.cos(x)).sum()),
     "grad of jvp": lambda f: eo.grad(lambda x: eo.jvp(f, (x,), (x,))[1]),
     "jvp of grad": lambda f: lambda x: eo.jvp(eo.grad(f), (x,), (eo.cos(x),)),
 }
@@ -312,6 +313,14 @@ def test_integers_are_carried():
     assert eo.compile(g)(eo.asarray(np.int64(27))).item() == 1
 
 
+def test_a_number_that_is_carried_takes_the_dtype_of_the_body():
+    xs = eo.asarray(np.array([0.5, 1.5], np.float32))
+    f = lambda xs: eo.scan(lambda c, t: (c * t + 1, c), 2, xs)  # noqa: E731
+    found = eo.compile(f)(xs)
+    agree(found, f(xs))
+    assert (found[0].item(), found[1].tolist()) == (4.0, [2.0, 2.0])
+
+
 def test_the_count_of_steps_follows_the_values():
     f = eo.compile(
         lambda n: eo.while_loop(lambda s: s[0] > 0, lambda s: (s[0] - 1, s[1] + s[0]), (n, n * 0))[1]
@@ -369,6 +378,39 @@ def test_gradients_of_what_a_body_captures():
     agree(gradients[1], gradients[0])
 
 
+def test_a_result_that_nothing_reads_lies_apart_from_what_the_body_keeps():
+    c, w = array(40, 40, seed=1), array(40, 40, seed=2) / 4
+
+    def step(c, t):
+        product = c @ eo.asarray(w)
+        y = eo.exp(c) * t  # of the size of the product, and between it and the one that reads it
+        return product @ eo.asarray(w), y
+
+    found = eo.compile(lambda c: eo.scan(step, c, eo.ones(3, dtype=eo.float64))[0])(eo.asarray(c))
+    np.testing.assert_allclose(found.numpy(), c @ np.linalg.matrix_power(w, 6), 1e-10, 1e-13)
+
+
+def test_branches_that_capture_different_tensors():
+    a, b = eo.asarray(array(3, seed=4)), eo.asarray(array(3, seed=5))
+    f = eo.compile(lambda x: eo.cond(x.sum() > 0, lambda x: x * a, lambda x: x - b, x))
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(f(eo.asarray(x)).numpy(), x * a.numpy())
+    np.testing.assert_array_equal(f(eo.asarray(-x)).numpy(), -x - b.numpy())
+
+
+@pytest.mark.parametrize("steps", [1, 63, 64, 65, 129, 200])
+def test_gradients_through_many_steps(steps):
+    """The states of the steps lie in memory that grows."""
+
+    def f(x):
+        return eo.while_loop(lambda s: s[1] < steps, lambda s: (s[0] * s[0] / s[0] * 1.01, s[1] + 1), (x, 0))[
+            0
+        ]
+
+    found = eo.compile(eo.grad(lambda x: f(x).sum()))(eo.asarray(np.array([0.5, 2.0])))
+    np.testing.assert_allclose(found.numpy(), [1.01**steps] * 2, 1e-12)
+
+
 def test_a_body_that_changes_something_outside():
     total = eo.asarray(np.zeros(3))
 
@@ -406,3 +448,27 @@ def test_results_that_nothing_reads():
         lambda r: r[0][1] * 0,
     ):
         agree(eo.compile(lambda x, pick=pick: pick(f(x)))(x), pick(f(x)))
+
+
+def test_what_a_tape_around_a_loop_computes_from_constants_is_no_value_of_the_loop():
+    matrix = eo.asarray(np.array([[0.3, -0.2, 0.5], [0.1, 0.4, -0.6], [-0.3, 0.2, 0.1]]))
+
+    def looped(x):
+        def body(state):
+            y, i = state
+            return eo.scan(lambda c, t: (matrix @ c + t * x, None), y, eo.asarray(np.array([0.5, -1.0])))[
+                0
+            ], i + 1
+
+        return eo.while_loop(lambda state: state[1] < 3, body, (x, 0))[0]
+
+    def captured(x):
+        factors = eo.asarray(np.array([0.5, 1.5]))
+        return eo.vmap(eo.grad(lambda k: (looped(x * k) * x).sum()))(factors).sum() * x
+
+    def pulled(x):
+        y, pull = eo.vjp(captured, x)
+        return pull(eo.cos(y))[0]
+
+    x = eo.asarray(X)
+    agree(eo.compile(pulled)(x), pulled(x), ulps=4096)

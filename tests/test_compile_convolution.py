@@ -10,7 +10,7 @@ from everyo import nn
 from everyo.compiler.codegen import convolution as generated
 from everyo.compiler.lowering import convolution as lowered
 from everyo.compiler.machine import Vectors
-from everyo.compiler.positions import divide
+from everyo.compiler.positions import Positions, divide
 from everyo.core.registry import op
 from everyo.nn import functional as F
 from tests.compiling import agree, same
@@ -27,7 +27,7 @@ def run(f, *args):
     """Return the results of `f` compiled, and the names of its core operations."""
     compiled = eo.compile(f)
     results = compiled(*args)
-    (entry,) = compiled._entries.values()
+    ((entry,),) = compiled._entries.values()
     return results, {op.name for op in entry.program.core.ops}
 
 
@@ -189,6 +189,29 @@ def test_pooling(kernel, stride):
             same(both, x)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "stride", "dilation"), [(2, 2, 2), (2, 3, 2), (3, 2, 3), ((3, 2), 2, (1, 2))]
+)
+def test_pooling_with_gaps(kernel, stride, dilation):
+    (x,) = draw(21, (2, 3, 13, 12), dtype="float64")
+
+    def both(x):
+        y, back = eo.vjp(lambda x: eo.max_pool2d(x, kernel, stride, 0, dilation), x)
+        return y, back(eo.sin(y * 5))
+
+    same(both, x)
+
+
+def test_large_windows_are_loops():
+    sizes = []
+    for kernel in (6, 9):
+        f = eo.compile(eo.grad(lambda x, kernel=kernel: eo.max_pool2d(x, kernel, 1).sum()))
+        f(eo.asarray(np.zeros((1, 1, 12, 12))))
+        ((entry,),) = f._entries.values()
+        sizes.append(len(entry.program.module.text))
+    assert sizes[1] < 1.2 * sizes[0]
+
+
 def test_ties_share_the_gradient_of_a_maximum():
     x = eo.tensor([[[[1.0, 1.0, 0.0, 2.0], [0.0, 1.0, 3.0, 3.0]]]])
     gradient = eo.compile(eo.grad(lambda x: eo.sum(eo.max_pool2d(x, 2) * eo.tensor([3.0, 4.0]))))(x)
@@ -207,7 +230,7 @@ def test_gradient_of_pooling_is_one_kernel():
     x, g = draw(12, (2, 3, 8, 8), (2, 3, 4, 4))
     compiled = eo.compile(lambda x, g: eo.vjp(lambda x: eo.max_pool2d(x, 2), x)[1](g))
     agree(compiled(x, g), eo.vjp(lambda x: eo.max_pool2d(x, 2), x)[1](g))
-    (entry,) = compiled._entries.values()
+    ((entry,),) = compiled._entries.values()
     assert sum(bool(c.members) for c in entry.program.module.plans[0].clusters) == 1
 
 
@@ -307,11 +330,16 @@ def test_vectors_cover_every_position_once(machine, shape):
     assert sorted(places) == sorted(wanted)
 
 
+def test_vectors_end_with_the_last_position():
+    assert Positions((3, 4), (6, 1), 4, through=True).length == 1 + 2 * 6 + 3
+    assert Positions((3, 4), (6, 1), 4, through=False).length == 4
+
+
 @pytest.mark.parametrize("shapes", [((40, 50), (50, 60)), ((3, 20, 50), (50, 7)), ((50,), (50, 9))], ids=str)
 def test_products_of_integer_matrices(shapes):
     rng = np.random.default_rng(18)
     a, b = (eo.from_numpy(rng.integers(-9, 9, s)) for s in shapes)
     compiled = eo.compile(lambda a, b: a @ b)
     np.testing.assert_array_equal(compiled(a, b).numpy(), a.numpy() @ b.numpy())
-    (entry,) = compiled._entries.values()
+    ((entry,),) = compiled._entries.values()
     assert entry.program.module.arena < 2**17  # the products themselves are nowhere in memory

@@ -51,6 +51,30 @@ def test_kernels_say_what_shares_a_loop():
     assert any(line.strip().endswith(", stored") for line in lines)
 
 
+def members(f, *args):
+    """Return what the kernels of a function compute, without the names of values."""
+    lines = eo.compile.inspect(f)(*args).kernels.splitlines()
+    return [line.split(" = ")[-1].strip() for line in lines]
+
+
+def test_what_is_read_in_another_order_is_kept_for_a_later_nest():
+    found = members(lambda x: (lambda y: y * eo.flip(y, axis=1))(eo.exp(x)), zeros(50, 200))
+    nests = [line for line in found if line.startswith("nest")]
+    assert nests == ["nest 0, loop over 200", "nest 1, loop over 200"]
+    assert [line for line in found[1:] if line not in nests] == [
+        "exp, kept for a later nest",
+        "multiply, stored",
+    ]
+
+
+def test_a_cheap_value_is_computed_once_for_its_own_loop():
+    """Another loop that reads it finds it in memory; where no other does, it is computed there again."""
+    found = members(lambda x: (x * 2).sum(axis=1) + eo.exp((x * 2).T).sum(), zeros(40, 40))
+    assert "multiply, stored" in found
+    found = members(lambda x: eo.exp(x * 2 + eo.cumsum(x * 2, axis=0)), zeros(40, 40))
+    assert not any("multiply, stored" in line for line in found)
+
+
 def test_kernels_say_into_how_many_chunks_they_are_cut():
     found = eo.compile.inspect(lambda x: eo.exp(x).sum())(zeros(1_000_000))
     first, *members = found.kernels.splitlines()

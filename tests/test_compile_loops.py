@@ -67,6 +67,15 @@ def test_no_element_is_looked_up_across_a_border():
     assert "gather" not in found.optimized
 
 
+def test_borders_lie_where_the_loop_meets_them():
+    def starts(f):
+        text = eo.compile.inspect(f)(eo.asarray(X)).llvm
+        return re.findall(r"i64 %low, i64 (\d+)", text)
+
+    assert starts(lambda x: eo.pad(x, (300, 400))[100:] * 2) == ["0", "200", "1200"]
+    assert starts(lambda x: eo.concatenate([x, x * 3])[600:] * 2) == ["0", "400"]
+
+
 def test_short_loops_and_many_borders_are_left_whole(monkeypatch):
     def bounds(f, x):
         return re.findall(r"icmp slt i64 %high", eo.compile.inspect(f)(eo.asarray(x)).llvm)

@@ -20,7 +20,10 @@ def in_scan(x):
 
 
 def in_reversed_scan(x):
-    return eo.scan(lambda c, t: (eo.dropout(c * t, 0.5), c), x, eo.ones(3), reverse=True)[0]
+    def step(c, t):
+        return 0.5 * c * eo.random.normal(size=8) + eo.random.uniform(size=8), c
+
+    return eo.scan(step, x, eo.ones(3), reverse=True)[0]
 
 
 def in_nested_loops(x):
@@ -58,6 +61,28 @@ def in_cond_in_scan(x):
     return eo.scan(step, x, eo.ones(2))[0]
 
 
+def in_while_loop_in_scan(x):
+    def step(c, t):
+        return t * eo.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, eo.dropout(s[1], 0.3)), (0, c))[
+            1
+        ], c
+
+    return eo.scan(step, x, eo.ones(2))[0]
+
+
+def by_noise_of_a_while_loop(x):
+    """The loop that draws is not differentiated, but the derivative of the scan runs it again."""
+
+    def step(c, t):
+        start = (0, eo.zeros(8, dtype=eo.float64))
+        noise = eo.while_loop(
+            lambda s: s[0] < 2, lambda s: (s[0] + 1, s[1] + eo.random.normal(size=8)), start
+        )
+        return c * t * noise[1], c
+
+    return eo.scan(step, x, eo.ones(2))[0]
+
+
 FUNCTIONS = [
     plain,
     in_scan,
@@ -68,7 +93,7 @@ FUNCTIONS = [
     in_checkpoint,
     in_vmap,
 ]
-UNKNOWN_COUNTS = [in_while_loop, in_cond_in_scan]
+UNKNOWN_COUNTS = [in_while_loop, in_cond_in_scan, in_while_loop_in_scan, by_noise_of_a_while_loop]
 
 
 def pulled(f):

@@ -46,6 +46,9 @@ PROGRAMS = {
         lambda x: (eo.any(x > 0.9, axis=0), eo.all(x < 0.9, axis=1), eo.count_nonzero(x > 0)), [ROWS],
     ),
     "transpose": (lambda x: eo.transpose(eo.sin(x), (2, 0, 1)) * 2, [(9, 20, 7)]),
+    "transposed twice": (
+        lambda x: eo.transpose(eo.transpose(x, (1, 2, 0)), (0, 2, 1)) * 2, [(9, 20, 7)],
+    ),
     "transpose and reshape": (lambda x: eo.reshape(eo.transpose(x, (1, 2, 0)), (7, -1)) + 1, [(9, 20, 7)]),
     "reshape of a computed value": (
         lambda x: eo.reshape(eo.sin(x), (-1, 21)) * eo.reshape(x, (-1, 21)), [ROWS],
@@ -55,10 +58,14 @@ PROGRAMS = {
     "neighbours": (lambda x: x[1:-1] * 2 - x[2:] - x[:-2], [(100,)]),
     "pads": (lambda x: eo.pad(eo.sin(x), [(1, 2), (0, 3)], constant_values=1.5) * 2, [ROWS]),
     "joined": (lambda x, y: eo.concat([x, eo.sin(y), x * 2], axis=1) + 1, [(30, 20), (30, 9)]),
+    "joined from several dtypes": (
+        lambda x: eo.concat([x.astype(eo.float32), x * 2, (x * 9).astype(eo.int32)], axis=1), [ROWS],
+    ),
     "stacked": (lambda x: eo.stack([x, eo.sin(x), -x], axis=1) * 2, [ROWS]),
     "joined and rolled": (
         lambda x: eo.roll(eo.concat([x, x * 2]), 3, axis=0) + eo.flip(x, axis=1)[:1], [ROWS],
     ),
+    "rolled twice along one axis": (lambda x: eo.roll(eo.sin(x), (3, 4), axis=0) * 2, [ROWS]),
     "triangles": (lambda x: eo.tril(x, k=1) @ eo.triu(x, k=-2), [(40, 40)]),
     "gathered rows": (lambda x: eo.sin(x)[PICKED] * 2, [(30, 20)]),
     "gathered columns": (lambda x: x[:, PICKED] - x[:, PICKED + 1], [(30, 20)]),
@@ -66,6 +73,9 @@ PROGRAMS = {
     "along an axis": (lambda x: eo.take_along_axis(x, eo.argsort(x, axis=1)[:, :3], axis=1) * 2, [ROWS]),
     "assigned": (lambda x, y: assigned(eo.sin(x), np.s_[2:9:3, ::-2], y), [(30, 21), (11,)]),
     "assigned by array": (lambda x, y: assigned(x, np.array([3, 1, -1]), y) * 2, [(30, 21), (3, 21)]),
+    "assigned to one row twice": (
+        lambda x, y: assigned(x, np.array([1, 3, 3]), y) * 2, [(30, 21), (3, 21)],
+    ),
     "increased by array": (lambda x, y: increased(x, np.array([3, 1, 3]), y) * 2, [(30, 21), (3, 21)]),
     "running sums": (lambda x: eo.cumsum(eo.sin(x), axis=0) - eo.cumsum(x, axis=1), [ROWS]),
     "running products": (lambda x: eo.cumprod(1 + 0.1 * x, axis=1) * 2, [ROWS]),
@@ -80,6 +90,9 @@ PROGRAMS = {
     "matrix and vector": (lambda x, y: eo.tanh(x @ y) @ x, [(60, 50), (50,)]),
     "bias and activation": (lambda x, w, b: eo.relu(x @ w + b).sum(axis=0), [(30, 20), (20, 25), (25,)]),
     "choices": (lambda x, y: eo.where(x < y, x * y, eo.maximum(x, 0.3) - eo.minimum(y, x)), [ROWS, (33,)]),
+    "choices that are known": (
+        lambda x: (eo.where(True, eo.sin(x), x * 2), eo.where(False, eo.sin(x), x * 2)), [ROWS],
+    ),
     "casts": (
         lambda x: (x * 100).astype(eo.int32) // 3 + (x > 0) - eo.floor(x * 5).astype(eo.int64) % 4, [ROWS],
     ),
@@ -101,6 +114,35 @@ PROGRAMS = {
     "rows picked by rows": (lambda x: x[eo.argmax(x, axis=1)] * x, [SQUARE]),
     "a transposed matrix of sums": (lambda x: x * eo.sum(x, axis=2).T[:, :, None], [(20, 20, 33)]),
     "the middle axis": (lambda x: x[:, PICKED, 1:] * 2 - x[:, PICKED + 1, :-1], [(30, 20, 6)]),
+    "axes picked apart": (
+        lambda x: x[:, PICKED, :, PICKED + 1] * 2 - eo.sin(x)[:, :, PICKED, PICKED].sum(), [(3, 4, 5, 6)],
+    ),
+    "axes picked apart, as many as rows": (lambda x: eo.sin(x)[:, PICKED, :, PICKED + 1] * 2, [(4, 4, 5, 6)]),
+    "rows in order, along the columns": (lambda x: eo.sin(x)[eo.arange(40), ORDER[:, None]] * 2, [SQUARE]),
+    "the diagonal of a cube": (lambda x: eo.sin(x)[eo.arange(20), eo.arange(20)] * 2, [(20, 20, 20)]),
+    "a part that is a result": (
+        lambda x: (eo.sin(x), eo.concat([eo.sin(x), x * 2, eo.exp(x)])), [ROWS],
+    ),
+    "a part joined twice": (lambda x: eo.concat([eo.sin(x), x, eo.sin(x)]), [ROWS]),
+    "small products of computed values": (
+        lambda x, y: eo.matmul(eo.sin(x), eo.cos(y)) * 2, [(50, 3, 3), (50, 3, 40)],
+    ),
+    "large products of computed values": (
+        lambda x, y: eo.matmul(eo.sin(x), eo.cos(y)) * 2, [(3, 20, 25), (3, 25, 18)],
+    ),
+    "every second column, put back": (
+        lambda x: eo.sum(eo.grad(lambda x: (eo.sin(x)[:, ::2] ** 2).sum())(x), axis=1), [(30, 6)],
+    ),
+    "extremes of one sign, and no others": (
+        lambda x: (
+            eo.max((x * 9).astype(eo.int32) - 20, axis=1), eo.min((x * 9).astype(eo.int32) + 20, axis=0),
+            eo.max(x > 2, axis=1), eo.min(x < 2, axis=1), eo.max(x, axis=1),
+        ),
+        [ROWS],
+    ),
+    "repeated twice": (
+        lambda x: eo.broadcast_to(eo.broadcast_to(x[:, None], (33, 3)), (2, 33, 3)) * 2, [(33,)],
+    ),
     "extremes of one sign": (
         lambda x: (eo.max(x - 2, axis=1), eo.min(x + 2, axis=1), eo.max(x - 2, axis=0), eo.min(x + 2)),
         [ROWS],
@@ -110,6 +152,17 @@ PROGRAMS = {
     "other transposes": (
         lambda x, y: eo.matmul(eo.transpose(x, (1, 0, 2)), y), [(18, 18, 18), (18, 18, 18)],
     ),
+    "products of other transposes, transposed": (
+        lambda x, y: eo.matrix_transpose(eo.matmul(eo.transpose(x, (1, 0, 2)), y)) * 2,
+        [(18, 18, 18), (18, 18, 18)],
+    ),
+    "sums of columns, and what follows": (lambda x: eo.exp(eo.sum(eo.sin(x), axis=0)) * 2, [SQUARE]),
+    "a shape and a longer one": (lambda x, y: (eo.sin(x) * 2, eo.exp(y)), [ROWS, (*ROWS, 6)]),
+    "rows too long for the stack": (lambda x: eo.softmax(x * 3, axis=1) * eo.cos(x), [(5, 6000)]),
+    "products with one transpose": (
+        lambda x, y, z: (eo.matmul(x.T, y), eo.matmul(x, z.T)), [(50, 40), (50, 30), (20, 40)],
+    ),
+    "a sum over short rows": (lambda x: eo.sum(x / (3 + eo.sum(x, axis=1))[:, None]), [(70, 4)]),
     "unsigned integers": (
         lambda x: ((x * 100 + 150).astype(eo.uint8) > 130, eo.max((x * 100 + 150).astype(eo.uint8), axis=1)),
         [ROWS],
@@ -187,12 +240,70 @@ def test_the_gradient_of_an_assignment_to_a_number():
     same(f, eo.asarray(np.float64(2.0)))
 
 
+def test_only_the_last_write_to_a_place_has_a_gradient():
+    x, y = eo.asarray(np.zeros(5)), eo.asarray(np.ones(4))
+    places = eo.asarray(np.array([1, 3, 3, 0]))
+    f = eo.compile(eo.grad(lambda y, i: (assigned(x, i, y) * eo.arange(1.0, 6.0)).sum()))
+    assert f(y, places).tolist() == [2.0, 0.0, 4.0, 1.0]
+    assert f(y, eo.asarray(np.array([2, 2, 2, 2]))).tolist() == [0.0, 0.0, 0.0, 3.0]
+
+
 def test_zero_times_infinity_and_zero_times_nan():
     x = eo.asarray(np.array([0.0, np.inf, np.nan, 2.0]))
     with np.errstate(all="ignore"):
         same(lambda x: eo.cumprod(x, axis=0), x)
         same(eo.grad(lambda x: eo.cumprod(x, axis=0).sum()), x)
         same(eo.grad(lambda x: eo.prod(x)), x)
+
+
+@pytest.mark.parametrize("length", [4, 40])
+def test_the_first_nan_is_the_extreme(length):
+    x = np.ones((3, length))
+    x[0, [1, 3]], x[1, 0], x[2, [2, 3]] = np.nan, np.nan, np.nan
+    found = eo.compile(lambda x: (eo.argmax(x, axis=1), eo.argmin(x, axis=1), eo.argmax(x, axis=0)))
+    rows, least, columns = (a.tolist() for a in found(eo.asarray(x)))
+    assert rows == least == [1, 0, 2]
+    assert columns[:4] == [1, 0, 2, 0]
+
+
+def test_zeros_that_are_added_keep_their_sign():
+    f = eo.compile(lambda x: (x + 0.0, 0.0 + x, x - 0.0, x + -0.0, -0.0 + x, x - -0.0))
+    signs = [np.signbit(y.numpy()).tolist() for y in f(eo.asarray(np.array([-0.0, 0.0])))]
+    assert signs == [[n, False] for n in (False, False, True, True, True, False)]
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+def test_a_sum_of_negative_zeros_is_one(axis):
+    found = eo.compile(lambda x: eo.sum(x, axis=axis))(eo.asarray(np.full((40, 40), -0.0))).numpy()
+    assert (found == 0).all()
+    assert np.signbit(found).all()
+
+
+def test_shifts_by_all_bits_and_more():
+    x, n = np.array([1, -8, 5, -1]), np.array([63, 64, 64, 65])
+    f = eo.compile(lambda x, n: (x << n, x >> n))
+    left, right = f(eo.asarray(x), eo.asarray(n))
+    assert left.tolist() == [-(2**63), 0, 0, 0]
+    assert right.tolist() == [0, -1, 0, -1]
+    one = [[a.item() for a in f(eo.asarray(a), eo.asarray(b))] for a, b in zip(x, n)]  # without vectors
+    assert one == [[-(2**63), 0], [0, -1], [0, 0], [0, -1]]
+
+
+def test_unsigned_integers_stay_positive_in_a_wider_dtype():
+    x = eo.asarray(np.array([200, 7, 255], np.uint8))
+    found = eo.compile(lambda x: (x.astype(eo.int32), x.astype(eo.int64), x.astype(eo.float64)))(x)
+    assert [a.tolist() for a in found] == [[200, 7, 255]] * 3
+
+
+def test_the_logarithm_of_no_weight_at_all():
+    x = eo.asarray(np.array([[-np.inf, -np.inf], [-np.inf, 2.0], [np.inf, 1.0]]))
+    assert eo.compile(lambda x: eo.logsumexp(x, axis=1))(x).tolist() == [-np.inf, 2.0, np.inf]
+
+
+def test_norms_of_subnormal_numbers():
+    x = eo.asarray(np.array([[3e-310, -4e-310], [5e-310, 12e-310]]))
+    found = eo.compile(lambda x: eo.vector_norm(x, axis=1))(x)
+    np.testing.assert_allclose(found.numpy(), [5e-310, 13e-310], 1e-12)
 
 
 def test_small_integers_are_summed_in_a_wide_dtype():

@@ -26,7 +26,7 @@ RUN = ctypes.CFUNCTYPE(None, ctypes.c_int64, CHUNK, ctypes.c_void_p, ctypes.c_in
 
 def program(f):
     """Return what a compiled function has compiled last."""
-    return list(f._entries.values())[-1].program
+    return list(f._entries.values())[-1][0].program
 
 
 def chunks(f):

@@ -80,6 +80,24 @@ def test_arrays_that_somebody_holds_are_not_written_again():
         np.testing.assert_array_equal(gradient.numpy(), gradient_then)
 
 
+def test_a_view_of_what_somebody_holds_is_not_written_again():
+    whole = np.ones(40_000)
+    w, x = eo.from_numpy(whole[::2]), eo.ones(20_000, dtype=eo.float64)
+    v = eo.from_numpy(whole[20_000:])
+    assert w.data.base is whole
+
+    @eo.compile
+    def step(x):
+        w.assign(w + x)
+        v.assign(v + x)
+
+    for _ in range(4):
+        step(x)
+    assert (w.numpy() == 5.0).all()
+    assert (v.numpy() == 5.0).all()
+    assert (whole == 1.0).all()
+
+
 def test_an_exception_leaves_parameters_and_gradients_as_they_were():
     w = eo.asarray(np.random.default_rng(0).normal(size=(8, 3))).requires_grad_()
     updates = eo.optim.Adam([w], lr=0.1)

@@ -49,6 +49,14 @@ def test_along_axis():
         np.put_along_axis(expected, indices, v, axis)
         np.testing.assert_array_equal(eo.put_along_axis(eo.tensor(x), indices, v, axis).numpy(), expected)
         assert gradcheck(lambda x, v, i=indices, a=axis: eo.put_along_axis(x, i, v, a), x, v)
+    flat = np.array([5, 0, -1])
+    np.testing.assert_array_equal(
+        eo.take_along_axis(x, flat, None).numpy(), np.take_along_axis(x, flat, None)
+    )
+    expected = x.copy()
+    np.put_along_axis(expected, flat, [1.0, 2.0, 3.0], None)
+    np.testing.assert_array_equal(eo.put_along_axis(x, flat, [1.0, 2.0, 3.0], None).numpy(), expected)
+    assert gradcheck(lambda x, v: eo.put_along_axis(x, flat, v, None) ** 2, x, np.array([1.0, 2.0, 3.0]))
     with pytest.raises(eo.ShapeError):
         eo.take_along_axis(eo.ones((2, 2)), [0], 1)
     with pytest.raises(eo.IndexingError):

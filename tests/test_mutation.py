@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import everyo as eo
 from everyo.core.registry import primitives
 
 TOOLS = Path(__file__).resolve().parent.parent / "tools"
@@ -44,3 +45,42 @@ def test_a_survivor_makes_the_run_fail(mutate, capsys):
     tally.survivors.append((primitive, next(iter(mutate.faults(primitive)))))
     assert mutate.report(tally, 0.0) == 1
     assert "SURVIVED: tanh" in capsys.readouterr().out
+
+
+def test_survivors_go_to_the_hard_points_that_call_their_rule(mutate, monkeypatch):
+    def pulls_back():
+        x = eo.tensor(0.0, requires_grad=True)
+        eo.tanh(x).backward()
+        assert x.grad.item() == 1.0
+
+    def looks_at_the_value():
+        assert eo.tanh(eo.tensor(0.0)).item() == 0.0
+
+    def fails():
+        pulls_back()
+        raise AssertionError("whatever the rule")
+
+    tests, tried = {f.__name__: f for f in (pulls_back, looks_at_the_value, fails)}, []
+
+    def run(watch, places, *options):
+        chosen = list(tests) if places == [mutate.HARD_POINTS] else places
+        tried.append(chosen)
+        for name in chosen:
+            watch.pytest_runtest_logstart(name)
+            try:
+                tests[name]()
+            except AssertionError:
+                watch.failed.append(name)
+
+    monkeypatch.setattr(mutate, "run_hard_points", run)
+    primitive, tally = primitives()["tanh"], mutate.Tally()
+    rules = primitive.vjp, primitive.jvp
+    caught = next(f for f in mutate.faults(primitive) if (f.mode, f.description) == ("vjp", "negate"))
+    missed = next(f for f in mutate.faults(primitive) if f.mode == "jvp")
+    tally.survivors = [(primitive, caught), (primitive, missed)]
+    mutate.try_hard_points(tally)
+    assert tried == [list(tests), ["pulls_back"]]
+    assert (tally.killed, tally.survivors) == (1, [(primitive, missed)])
+    assert tally.broken == ["fails fails"]
+    assert mutate.report(tally, 0.0) == 1
+    assert (primitive.vjp, primitive.jvp) == rules

@@ -9,7 +9,8 @@ from everyo.core import registry
 from everyo.ops import later
 
 MODULES = {
-    "autograd", "backends", "errors", "implicit", "io", "nn", "optim", "random", "scipy_compat", "testing",
+    "autograd", "backends", "errors", "fft", "implicit", "io", "linalg", "nn", "optim", "random",
+    "scipy_compat", "special", "testing",
 }  # fmt: skip
 
 

@@ -136,7 +136,7 @@ def test_diff():
     x = np.array([[1.0, 4.0, 9.0], [2.0, 3.0, 5.0]])
     for axis in (-1, 0):
         for n in (0, 1, 2, 3):
-            np.testing.assert_array_equal(eo.diff(x, axis, n=n).numpy(), np.diff(x, n=n, axis=axis))
+            np.testing.assert_array_equal(eo.diff(x, n, axis).numpy(), np.diff(x, n, axis))
     np.testing.assert_array_equal(gradient(lambda t: eo.diff(t), x[0]), [-1, 0, 1])
     with pytest.raises(eo.EveryOError, match="negative"):
         eo.diff(x, n=-1)

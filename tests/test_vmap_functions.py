@@ -135,13 +135,18 @@ def test_impossible_in_a_batch(name):
     assert batches.get() == ()
 
 
-def test_a_mask_that_sets_is_refused_too():
-    def negative_to_zero(v):
-        v[v < 0] = 0
-        return v
+def test_a_mask_sets_one_value_and_is_refused_for_several():
+    def negative_to(value):
+        def function(v):
+            v[v < 0] = value
+            return v
 
+        return function
+
+    found = eo.vmap(negative_to(0))(table())
+    np.testing.assert_array_equal(found.numpy(), np.maximum(table().numpy(), 0))
     with pytest.raises(eo.errors.UnsupportedOperationError, match=r"eo\.where"):
-        eo.vmap(negative_to_zero)(table())
+        eo.vmap(negative_to(eo.zeros(1)))(table())
 
 
 MISFITS = {

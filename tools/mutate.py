@@ -18,9 +18,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import io
 import sys
 import time
+import types
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,16 +36,19 @@ from everyo.core.registry import primitives
 from everyo.testing.primitives import check_primitive
 
 ROOT = Path(__file__).resolve().parent.parent
-HARD_POINTS = ROOT / "tests" / "hard_points"
+HARD_POINTS = "tests/hard_points"
 
 # Survivors that no test can catch, and why: (primitive or "*", function, fault) -> reason.
 _REPAIRED = "the branch is not taken, and the engine makes 0 of its 0 * inf"
 _CAST = "forward mode gives a tangent the dtype of its result"
 _UNSCALED = "the scale is 1 there, and the branch is not reached"
 _TIED = "_tied: op.astype(here, dtype=x.dtype)  ->  here"
-_WINNERS = "_winners: op.astype(winners, dtype=out.dtype)  ->  winners"
 _RATIO = "ratio_or_zero: op.where(zero, 0, x / op.where(zero, 1, y))  ->  x / op.where(zero, 1, y)"
+_STARTS = "_runs: op.astype(starts, dtype=values.dtype)  ->  starts"
 _POWER = "_slope: op.where(zero, 0, u * op.where(zero, 1, size) ** (ord - 2))  ->  "
+_PIVOT = "op.real(summed(where * v, -2))  ->  summed(where * v, -2)"
+_REAL = "the largest element of a vector is real"
+_ZEROS = "op.zeros_like(op.matrix_diagonal(x))"
 EXPLAINED: dict[tuple[str, str, str], str] = {
     ("*", "ratio_or_zero", "ratio_or_zero: op.where(zero, 1, y)  ->  y"): _REPAIRED,
     ("sign", "ratio_or_zero", _RATIO): "the numerator is quadratic in sign(0) = 0",
@@ -52,13 +57,19 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
     ("elu", "_elu_slope", "op.where(positive, 0, x)  ->  x"): _REPAIRED,
     ("abs", "_abs_tangent", "op.real(slope)  ->  slope"): _CAST,
     ("astype", "<lambda>", "op.astype(t, dtype=dtype)  ->  t"): _CAST,
+    ("nanmax", "_winners", "_winners: op.astype(here, dtype=x.dtype)  ->  here"): _CAST,
+    ("nanmin", "_winners", "_winners: op.astype(here, dtype=x.dtype)  ->  here"): _CAST,
     ("max", "_tied", _TIED): _CAST,
     ("min", "_tied", _TIED): _CAST,
-    ("max_pool", "_winners", _WINNERS): _CAST,
     ("*", "real_part", "real_part: op.real(x)  ->  x"): _CAST,
     ("imag", "_imag_cotangent", "op.astype(g * -1j, dtype=x_dtype)  ->  g * -1j"): "it is complex already",
+    ("*", "steadied", f"steadied: {_PIVOT}"): _REAL,
+    ("*", "turned", f"turned: {_PIVOT}"): _REAL,
+    ("complement", "_complement_vjp", f"op.real({_ZEROS})  ->  {_ZEROS}"): "zeros have no imaginary part",
     ("logaddexp", "_share", "_share: scale * difference  ->  scale"): _UNSCALED,
     ("logaddexp", "_share", "_share: scale * difference  ->  difference"): _UNSCALED,
+    ("scatter_others", "_runs", _STARTS): "a boolean counts as 0 and 1 in the recurrence",
+    ("polygamma_difference", "_difference_by_b", "exchange a and b"): "a rule of their sum alone",
     (
         "to_device",
         "<lambda>",
@@ -68,19 +79,25 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
 
 
 @contextlib.contextmanager
-def planted(primitive: Primitive, fault: Fault) -> Iterator[None]:
-    """Put a fault in its place for the length of a block."""
-    original = getattr(primitive, fault.mode)
-    wrong: Any = fault.rule
-    if fault.slot is not None:
-        wrong = tuple(fault.rule if i == fault.slot else r for i, r in enumerate(original))
-    setattr(primitive, fault.mode, wrong)
+def replaced(primitive: Primitive, mode: str, rules: Any) -> Iterator[None]:
+    """Put other rules in the place of ``primitive.<mode>`` for the length of a block."""
+    original = getattr(primitive, mode)
+    setattr(primitive, mode, rules)
     primitive.plans.clear()
     try:
         yield
     finally:
-        setattr(primitive, fault.mode, original)
+        setattr(primitive, mode, original)
         primitive.plans.clear()
+
+
+def planted(primitive: Primitive, fault: Fault) -> contextlib.AbstractContextManager[None]:
+    """Put a fault in its place for the length of a block."""
+    rules: Any = fault.rule
+    if fault.slot is not None:
+        original = getattr(primitive, fault.mode)
+        rules = tuple(fault.rule if i == fault.slot else r for i, r in enumerate(original))
+    return replaced(primitive, fault.mode, rules)
 
 
 CHECKS = [("float64", 1), ("float64", 2), ("complex128", 2), ("float32", 1)]
@@ -97,14 +114,54 @@ def outcome(primitive: Primitive) -> str:
     return " ".join(said)
 
 
-def hard_points_notice() -> bool:
-    """Whether the tests of the hard points fail."""
+class Watch:
+    """A plugin of pytest that notes which tests fail, and which tests call which primitive's rules."""
+
+    def __init__(self) -> None:
+        self.running = ""
+        self.failed: list[str] = []
+        self.callers: dict[tuple[str, str], set[str]] = {}
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Note the test that begins."""
+        self.running = nodeid
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Note the test if it fails."""
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """Note a file that cannot be read."""
+        self.pytest_runtest_logreport(report)
+
+    def watched(self, primitive: Primitive, mode: str) -> contextlib.AbstractContextManager[None]:
+        """Note who calls the rules of a primitive for the length of a block."""
+        callers = self.callers.setdefault((primitive.name, mode), set())
+
+        def noting(rule: Any) -> Any:
+            if not isinstance(rule, types.FunctionType):
+                return rule
+
+            @functools.wraps(rule)
+            def noted(*arguments: Any) -> Any:
+                callers.add(self.running)
+                return rule(*arguments)
+
+            return noted
+
+        rules = getattr(primitive, mode)
+        return replaced(primitive, mode, noting(rules) if callable(rules) else tuple(map(noting, rules)))
+
+
+def run_hard_points(watch: Watch, places: Sequence[str], *options: str) -> None:
+    """Run tests of the hard points."""
     import pytest
 
     silence = io.StringIO()
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(ROOT)]
+    plain = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--rootdir", str(ROOT), *options]
     with contextlib.redirect_stdout(silence), contextlib.redirect_stderr(silence):
-        return pytest.main([*options, str(HARD_POINTS)]) != 0
+        pytest.main([*plain, *(str(ROOT / place) for place in places)], plugins=[watch])
 
 
 class Tally:
@@ -151,14 +208,23 @@ def mutate(primitive: Primitive, tally: Tally) -> None:
 
 
 def try_hard_points(tally: Tally) -> None:
-    """Give what survived the samples to the hard points."""
-    if not tally.survivors or hard_points_notice():
+    """Give what survived the samples to those of the hard points that call the rule."""
+    if not tally.survivors:
         return
+    watch = Watch()
+    with contextlib.ExitStack() as stack:
+        for primitive, mode in {(primitive, fault.mode) for primitive, fault in tally.survivors}:
+            stack.enter_context(watch.watched(primitive, mode))
+        run_hard_points(watch, [HARD_POINTS])
+    tally.broken += [f"{place} fails" for place in watch.failed]
     remaining = []
     for primitive, fault in tally.survivors:
-        with planted(primitive, fault):
-            noticed = hard_points_notice()
-        if noticed:
+        places = sorted(watch.callers[primitive.name, fault.mode] - set(watch.failed))
+        attempt = Watch()
+        if places:
+            with planted(primitive, fault):
+                run_hard_points(attempt, places, "-x")
+        if attempt.failed:
             tally.killed += 1
         else:
             remaining.append((primitive, fault))

@@ -1,275 +1,164 @@
 """Plant a fault in each pass and rule of the compiler and demand that the tests notice.
 
-    python tools/mutate_compiler.py [WORD...] [--jobs N] [--quick] [--list]
+    python tools/mutate_compiler.py [WORD...] [--jobs N] [--quick] [--explained] [--list]
 
-Each fault is a piece of source text and what stands in its place; WORDs choose those whose file or text has
-them. The package is copied, the fault planted in the copy, and `QUICK` or `FIRST`, then `TESTS` run on it
-until the first of them fails. A text that is not in its file once is an error, so that the list keeps up
-with the code. The exit status is 1 if a fault survives.
+The faults stand in `compiler_faults/*.txt`, each as a piece of a file and what takes its place, with the test
+that notices it:
+
+    [memory.py]
+    - if offset + size <= start:
+    + if offset <= start:
+    noticed by test_compile_regressions.py::test_values[chain]
+
+The package is copied and the fault planted in the copy. Then the noted test runs; if it passes, or none is
+noted, all tests of the compiler do, until the first that fails. A fault that none notices is a missing test,
+or one that no test can notice: then ``survives: ...`` says why in place of the test, and the fault is planted
+only with ``--explained``. A text that is not in its file exactly once is an error, so that the list keeps up
+with the code. WORDs choose faults by file or text; ``--quick`` runs the noted tests only. The exit status is
+1 if a fault survives that is not explained.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import importlib.util
 import os
 import queue
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+LIST = Path(__file__).resolve().parent / "compiler_faults"
 COMPILER = Path("everyo/compiler")
-QUICK = ["tests/test_compile_regressions.py"]  # notice most, and others these:
+NOTED, EXPLAINED = "noticed by ", "survives: "
+# In the order in which they are tried; what has tests of its own is tried on these first.
+TESTS = ["passes", "regressions", "api", "outside", "transformations", "errors", "state", "functions",
+         "numbers", "loops", "control", "scans", "random", "custom", "convolution", "inspect", "training",
+         "threads", "cache", "programs", "primitives"]  # fmt: skip
 FIRST = {
-    "api.py": ["tests/test_compile_api.py"],
-    "trace.py": ["tests/test_compile_api.py"],
-    "passes.py": ["tests/test_compile_api.py"],
-    "replay.py": ["tests/test_compile_custom.py"],
-    "draws.py": ["tests/test_compile_random.py"],
-    "control.py": ["tests/test_compile_control.py"],
-    "codegen/control.py": ["tests/test_compile_control.py"],
-}
-TESTS = [
-    f"tests/test_compile_{name}.py"
-    for name in ("regressions", "api", "custom", "random", "control", "primitives", "programs")
-]
-LIMIT = 900  # seconds: a program that never ends is noticed, too
+    "control": "control", "scans": "scans", "draws": "random", "replay": "custom", "pool": "threads",
+    "cache": "cache", "splitting": "threads", "segments": "loops", "convolution": "convolution",
+    "windows": "convolution", "positions": "convolution", "inspection": "inspect", "api": "api",
+    "trace": "api", "passes": "passes", "program": "training", "cost": "threads", "eager": "eager_kernels",
+    "eager_rows": "eager_kernels",
+}  # fmt: skip
+LIMIT = 400  # seconds for one run: a program that never ends is noticed, too
 
 
 class Fault(NamedTuple):
-    """A text in a file of the compiler, and a wrong one."""
+    """A text in a file of the compiler and a wrong one; the test that notices it, or why none does."""
 
     file: str
     right: str
     wrong: str
+    test: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.right.strip()!r} -> {self.wrong.strip()!r}"
 
 
-FAULTS = [
-    # passes
-    Fault("passes.py", "needed.update(op.operands)", "needed.update(op.operands[:1])"),
-    Fault("passes.py", "or has_effect(op):", "or False:"),
-    # the arena
-    Fault("memory.py", "if offset + size <= start:", "if offset <= start:"),
-    Fault("memory.py", "other.first <= life.last and", "other.first < life.last and"),
-    Fault(
-        "codegen/program.py",
-        "                    last[value] = step",
-        "                    last.setdefault(value, step)",
-    ),
-    # fusion
-    Fault(
-        "access.py",
-        "longest = min(len(source.shape), len(out.shape))\n    for",
-        "return min(len(source.shape), len(out.shape))\n    for",
-    ),
-    Fault("access.py", 'bool(params["axes"][axis] == axis)', "True"),
-    Fault("access.py", 'bool(params["dims"][axis] == axis)', "True"),
-    Fault("access.py", "return bool(at == 0)", "return True"),
-    Fault("access.py", "return axis < at and axis < min(axes)", "return True"),
-    Fault("fuse.py", "outer = outer[: min(shared, len(outer))]", "outer = outer"),
-    Fault("fuse.py", "if value in forced or readers.get(value, set()) - {cluster}:", "if value in forced:"),
-    Fault("fuse.py", "        if v in plan.home and v not in plan.stored:\n            return False\n", ""),
-    Fault("fuse.py", "plan.member[value].nest < member.nest", "False"),
-    Fault("fuse.py", "if axes == (*range(rank - 2), rank - 1, rank - 2) and", "if"),
-    Fault(
-        "access.py",
-        'params["start"][axis] == 0 and (params["step"][axis] == 1 or op.out.shape[axis] == 1)',
-        "True",
-    ),
-    # elements
-    Fault("codegen/elements.py", '[idx[d] for d in op.params["dims"]]', "list(idx)[: len(source.shape)]"),
-    Fault(
-        "codegen/elements.py",
-        "            inside[axis] = i\n",
-        "            inside[len(inside) - 1 - axis] = i\n",
-    ),
-    Fault("codegen/elements.py", "f.add(f.mul(i, s), o) for i, o, s", "f.add(i, o) for i, o, s"),
-    Fault("codegen/elements.py", "f.add(f.mul(i, s), o) for i, o, s", "f.mul(i, s) for i, o, s"),
-    Fault("codegen/elements.py", "position = f.sub(i, low)", "position = i"),
-    Fault("codegen/elements.py", 'conditions.append(f.pure(f"icmp ult i64 {position}, {n}"))', "pass"),
-    Fault("codegen/elements.py", "local = f.sub(position, start)", "local = position"),
-    Fault(
-        "codegen/elements.py",
-        "rest = iter([*idx[:at], *idx[at + rank :]])",
-        "rest = iter(idx[at + rank :] or idx)",
-    ),
-    Fault("codegen/elements.py", "self.element(b, [*batch, k, j])", "self.element(b, [*batch, j, k])"),
-    Fault(
-        "codegen/elements.py", "total = x if total is None else combine(", "total = x if True else combine("
-    ),
-    Fault("codegen/elements.py", '{i}, i64 {position}")', '{i - 1}, i64 {position}")'),
-    Fault(
-        "codegen/elements.py", 'literal(-math.inf if kind == "max" else math.inf, dtype)', "literal(0, dtype)"
-    ),
-    Fault(
-        "codegen/elements.py",
-        "key = (value, tuple(idx), type(idx) is Flat)",
-        "key = (value, len(idx), type(idx) is Flat)",
-    ),
-    # kernels
-    Fault("codegen/kernels.py", "if member.nest >= self.nest:", "if member.nest > self.nest:"),
-    Fault(
-        "codegen/kernels.py",
-        "kept = [i for a, i in enumerate(idx) if a not in axes][depth:]",
-        "kept = [i for a, i in enumerate(idx) if a not in axes][:depth] or list(idx[depth:])",
-    ),
-    Fault(
-        "codegen/kernels.py",
-        "offset = f.flat([i for a, i in enumerate(idx) if a not in axes], value.shape)",
-        "offset = 0",
-    ),
-    Fault(
-        "codegen/kernels.py",
-        'after = combine(f, op.params["kind"], before, x,',
-        'after = combine(f, "sum", before, x,',
-    ),
-    Fault(
-        "codegen/kernels.py", "                f.store(first, place, i, value.dtype)", "                pass"
-    ),
-    Fault("codegen/kernels.py", "i64 {idx[axis]}, i64 {at}", "i64 {at}, i64 {idx[axis]}"),
-    Fault("codegen/kernels.py", "not all(_reads_in_order(plan, v) for v in member.op.operands)", "False"),
-    Fault(
-        "codegen/kernels.py",
-        'if axes and (member.op.name == "argreduce" or len(axes) != len(member.space)):',
-        'if axes and member.op.name == "argreduce":',
-    ),
-    # kernels of their own
-    Fault("codegen/opaque.py", 'if op.params["kind"] != "set":', "if False:"),
-    Fault("codegen/opaque.py", "            start += value.size\n", ""),
-    Fault("codegen/opaque.py", 'f.sub(n - 1, position) if op.params["reverse"] else position', "position"),
-    Fault(
-        "codegen/opaque.py",
-        "offset = f.flat([*before, at(previous), *after], shape)",
-        "offset = f.flat([*before, at(position), *after], shape)",
-    ),
-    Fault("codegen/opaque.py", "sizes = (m * k, k * n, m * n)", "sizes = (m * k, k * n, 0)"),
-    Fault("codegen/products.py", '"lda": m if ta else k', '"lda": k'),
-    Fault("codegen/products.py", "for t in (ta, tb)", "for t in (tb, ta)"),
-    # scalars
-    Fault(
-        "codegen/scalar.py",
-        'return a if a == b else f.pure(f"select i1 {condition}, {kind} {a}, {kind} {b}")',
-        'return a if a == b else f.pure(f"select i1 {condition}, {kind} {b}, {kind} {a}")',
-    ),
-    Fault(
-        "codegen/scalar.py",
-        'f.pure(f"{FLOAT[fn]} contract {kind} {operands[0]}, {operands[1]}")',
-        'f.pure(f"{FLOAT[fn]} contract {kind} {operands[1]}, {operands[0]}")',
-    ),
-    Fault("codegen/scalar.py", 'predicate = "u" + predicate[1:]', "pass"),
-    # loops and branches
-    Fault("codegen/control.py", 'first = length - 1 if op.params["reverse"] else 0', "first = 0"),
-    Fault("codegen/control.py", 'main.sub(length - 1, count) if op.params["reverse"] else count', "count"),
-    Fault(
-        "codegen/control.py",
-        "targets[value] = place(i, main.add(count, 1))",
-        "targets[value] = place(i, count)",
-    ),
-    Fault(
-        "codegen/control.py",
-        "copy(module, final, place(i, length % 2), values[i].nbytes)",
-        "copy(module, final, place(i, 0), values[i].nbytes)",
-    ),
-    Fault("codegen/control.py", 'label %true{k}, label %false{k}")', 'label %false{k}, label %true{k}")'),
-    Fault(
-        "control/scans.py",
-        "state, ys, _ = scanned(step, [*start, *sums], stacks, length, not reverse)",
-        "state, ys, _ = scanned(step, [*start, *sums], stacks, length, reverse)",
-    ),
-    Fault("control/scans.py", "totals = [s + gradients[i] for", "totals = [gradients[i] for"),
-    Fault("control/loops.py", "added = [s + d for s, d in", "added = [d for s, d in"),
-    Fault("draws.py", "zip(*(rows[::-1] if reverse else rows), strict=True)", "zip(*rows, strict=True)"),
-    # lowering
-    Fault(
-        "lowering/builder.py",
-        'if fn in ("multiply", "divide") and numbers[1] == 1:',
-        'if fn in ("multiply", "divide") and numbers[1] is not None:',
-    ),
-    Fault(
-        "lowering/builder.py",
-        "return values[1] if numbers[0] else values[2]",
-        "return values[2] if numbers[0] else values[1]",
-    ),
-    Fault("lowering/builder.py", '[dims[d] for d in op.params["dims"]]', "dims"),
-    Fault(
-        "lowering/builder.py", '[op.params["axes"][a] for a in axes]', '[axes[a] for a in op.params["axes"]]'
-    ),
-    Fault("lowering/indexing.py", "low.append(first)", "low.append(start)"),
-    Fault("lowering/indexing.py", "inner.append(abs(step) - 1 if count > 1 else 0)", "inner.append(0)"),
-    Fault("lowering/indexing.py", "at=found.axes[0] if together else 0", "at=found.axes[0]"),
-    Fault(
-        "lowering/reductions.py", 'return b.map("divide", total, b.constant(count, x.dtype))', "return total"
-    ),
-    Fault(
-        "lowering/elementwise.py",
-        'scaled = b.map("multiply", b.constant(op.params["alpha"], x.dtype), negative)',
-        "scaled = negative",
-    ),
-    Fault("lowering/shapes.py", "cut = (n - shift) % n if n else 0", "cut = (n + shift) % n if n else 0"),
-    # tracing, replay, the door
-    Fault("trace.py", 'made.name == "constant"', 'made.name == "add"'),
-    Fault("trace.py", "self.write(data_of(x), x.data.value)", "pass"),
-    Fault("replay.py", 'if op.name == "custom":', "if False:"),
-    Fault(
-        "api.py",
-        "moving = tuple(i for i, need in enumerate(needs) if need)",
-        "moving = tuple(i for i, need in enumerate(needs))",
-    ),
-    Fault("api.py", "(type(x), x)", "x"),
-    Fault("api.py", "if not all(read() == value for read, value in self.guards):", "if False:"),
-]
+def read(text: str) -> Iterator[Fault]:
+    """Yield the faults of a list."""
+    file = ""
+    for block in re.split(r"\n\s*\n", text):
+        parts: dict[str, list[str]] = {"- ": [], "+ ": []}
+        notes = {NOTED: "", EXPLAINED: ""}
+        for line in block.splitlines():
+            note = next((n for n in notes if line.startswith(n)), None)
+            if line.startswith("["):
+                file = line.strip("[]")
+            elif line[:2].ljust(2) in parts:
+                parts[line[:2].ljust(2)].append(line[2:])
+            elif note is not None:
+                notes[note] = line.removeprefix(note)
+            elif line and not line.startswith("#"):
+                raise ValueError(f"neither a text nor a note: {line}")
+        if parts["- "]:
+            yield Fault(file, "\n".join(parts["- "]), "\n".join(parts["+ "]), *notes.values())
 
 
 def planted(fault: Fault, tree: Path) -> str | None:
     """Plant a fault in a copy of the package; return the file's own text, None if the fault fits nowhere."""
     path = tree / COMPILER / fault.file
     text = path.read_text()
-    if text.count(fault.right) != 1:
+    if text.count(fault.right) != 1 or fault.right == fault.wrong:
         return None
-    path.write_text(text.replace(fault.right, fault.wrong))
+    write(path, text.replace(fault.right, fault.wrong))
     return text
 
 
-def is_noticed(tree: Path, tests: Sequence[str]) -> bool:
-    """Whether tests fail on a copy."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(tree)}
-    try:
-        done = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, timeout=LIMIT, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return True
-    return done.returncode != 0
+def write(path: Path, text: str) -> None:
+    """Write a module anew; its bytecode goes, as another text of the same length and second would keep it."""
+    path.write_text(text)
+    Path(importlib.util.cache_from_source(path)).unlink(missing_ok=True)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Plant all faults, or those with the words given; return the exit status."""
-    parser = argparse.ArgumentParser(description="Plant faults in the compiler; the tests must notice.")
-    parser.add_argument("words", nargs="*", help="parts of the file or text of a fault; all by default")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many at a time")
-    parser.add_argument("--quick", action="store_true", help="run the first tests alone")
-    parser.add_argument("--list", action="store_true", help="show the faults and plant none")
-    options = parser.parse_args(arguments)
-    chosen = [f for f in FAULTS if not options.words or any(w in f.file + f.right for w in options.words)]
-    if options.list:
-        for fault in chosen:
-            print(f"{fault.file}: {fault.right.strip()!r} -> {fault.wrong.strip()!r}")
-        return 0
-    with tempfile.TemporaryDirectory() as directory:
-        trees: queue.Queue[Path] = queue.Queue()
-        for i in range(options.jobs):
-            trees.put(copied(Path(directory) / str(i)))
-        if is_noticed(trees.queue[0], QUICK):
-            print("BROKEN without any fault")
-            return 1
-        return report(chosen, trees, options.jobs, options.quick)
+def failing(tree: Path, tests: Sequence[str]) -> str | None:
+    """Return the first test that fails on a copy, or None."""
+    options = ["-x", "-v", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", *options, *(f"tests/{t}" for t in tests)]
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1",
+                   "EVERYO_CACHE": "0"}  # fmt: skip
+    with subprocess.Popen(
+        command, cwd=tree, env=environment, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    ) as process:  # fmt: skip
+        try:
+            said, _ = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            said, _ = process.communicate()
+    if process.returncode == 0:
+        return None
+    found = re.findall(r"^tests/(\S+\.py::.+?) (?:FAILED|ERROR|$)", said, re.MULTILINE)
+    return found[-1] if found else "what is imported first"
+
+
+class Trees:
+    """Copies of what the tests need, one for each fault that is tried at a time."""
+
+    def __init__(self, directory: Path, count: int) -> None:
+        self.free: queue.Queue[Path] = queue.Queue()
+        self.sound = copied(directory / "sound")
+        self._lock = threading.Lock()
+        for i in range(count):
+            self.free.put(copied(directory / str(i)))
+
+    @functools.cached_property
+    def broken(self) -> str | None:
+        """The first of all tests that fails without any fault; asked when the noted tests do not do."""
+        return failing(self.sound, files_for(""))
+
+    def notices(self, fault: Fault, quick: bool) -> str | None:
+        """Plant a fault, run tests until one fails, and take it out again; return that test."""
+        tree = self.free.get()
+        try:
+            text = planted(fault, tree)
+            if text is None:
+                raise LookupError(fault)
+            found = failing(tree, [fault.test]) and fault.test if fault.test else None
+            if found is None and not quick:
+                with self._lock:
+                    broken = self.broken
+                if broken:
+                    raise RuntimeError(f"{broken} fails without any fault")
+                found = failing(tree, files_for(fault.file))
+            write(tree / COMPILER / fault.file, text)
+            return found
+        finally:
+            self.free.put(tree)
 
 
 def copied(tree: Path) -> Path:
@@ -281,33 +170,68 @@ def copied(tree: Path) -> Path:
     return tree
 
 
-def outcome(fault: Fault, trees: queue.Queue[Path], quick: bool) -> str:
-    """Plant a fault in one of the copies and take it out again; return what became of it."""
-    tree = trees.get()
+def files_for(file: str) -> list[str]:
+    """Return the test files in the order in which to try them on a fault in a file."""
+    parts = Path(file).with_suffix("").parts
+    first = [FIRST[p] for p in reversed(parts) if p in FIRST]
+    names = dict.fromkeys([*first, *TESTS])
+    return [f"test_{n}.py" if n.startswith("eager") else f"test_compile_{n}.py" for n in names]
+
+
+def outcome(fault: Fault, trees: Trees, quick: bool) -> str:
+    """Return what became of a fault."""
     try:
-        text = planted(fault, tree)
-        if text is None:
-            print(f"NOT FOUND: {fault.file}: {fault.right.strip()!r}", flush=True)
-            return "not found"
-        noticed = is_noticed(tree, FIRST.get(fault.file, QUICK)) or (not quick and is_noticed(tree, TESTS))
-        (tree / COMPILER / fault.file).write_text(text)
-        result = "noticed" if noticed else "SURVIVED"
-        print(f"{result}: {fault.file}: {fault.right.strip()!r} -> {fault.wrong.strip()!r}", flush=True)
-        return result
-    finally:
-        trees.put(tree)
+        found = trees.notices(fault, quick)
+    except LookupError:
+        print(f"NOT FOUND: {fault}", flush=True)
+        return "not found"
+    if found and fault.reason:
+        print(f"noticed, though the list says why not, by {found}: {fault}", flush=True)
+    elif found:
+        print(f"noticed by {found}{'' if found == fault.test else ' (not noted)'}: {fault}", flush=True)
+    else:
+        print(f"{'explained' if fault.reason else 'SURVIVED'}: {fault}", flush=True)
+    return "noticed" if found else "explained" if fault.reason else "survived"
 
 
-def report(chosen: Sequence[Fault], trees: queue.Queue[Path], jobs: int, quick: bool) -> int:
-    """Plant all faults and say what became of them; return the exit status."""
+def main(arguments: Sequence[str]) -> int:
+    """Plant all faults, or those with the words given; return the exit status."""
+    parser = argparse.ArgumentParser(description="Plant faults in the compiler; the tests must notice.")
+    parser.add_argument("words", nargs="*", help="parts of the file or text of a fault; all by default")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many at a time")
+    parser.add_argument("--quick", action="store_true", help="run the noted tests alone")
+    parser.add_argument("--explained", action="store_true", help="plant those that no test can notice, too")
+    parser.add_argument("--list", action="store_true", help="show the faults and plant none")
+    options = parser.parse_args(arguments)
+    known = [fault for path in sorted(LIST.glob("*.txt")) for fault in read(path.read_text())]
+    chosen = [f for f in known if not options.words or any(w in f.file + f.right for w in options.words)]
+    if options.list:
+        print("\n".join(map(str, chosen)))
+        return 0
     started = time.perf_counter()
-    with ThreadPoolExecutor(jobs) as pool:
-        results = list(pool.map(lambda fault: outcome(fault, trees, quick), chosen))
-    noticed, count = results.count("noticed"), len(chosen) - results.count("not found")
-    rate = 100 * noticed / count if count else 100.0
-    seconds = time.perf_counter() - started
-    print(f"{count} faults planted, {noticed} noticed: kill rate {rate:.1f}% in {seconds:.0f} s")
-    return 0 if noticed == len(chosen) else 1
+    tried = [f for f in chosen if options.explained or not f.reason]
+    with tempfile.TemporaryDirectory() as directory:
+        trees = Trees(Path(directory), options.jobs)
+        noted = sorted({f.test for f in tried if f.test})
+        wrong = failing(trees.sound, noted) if noted else None
+        if wrong:
+            print(f"BROKEN without any fault: {wrong}")
+            return 1
+        with ThreadPoolExecutor(options.jobs) as pool:
+            results = list(pool.map(lambda fault: outcome(fault, trees, options.quick), tried))
+    results += ["explained"] * (len(chosen) - len(tried))
+    return report(results, time.perf_counter() - started)
+
+
+def report(results: Sequence[str], seconds: float) -> int:
+    """Print what became of all faults; return the exit status."""
+    noticed, explained, survived = (results.count(r) for r in ("noticed", "explained", "survived"))
+    rate = 100 * noticed / (noticed + survived) if noticed + survived else 100.0
+    print(
+        f"{len(results)} faults: {noticed} noticed, {explained} explained, {survived} survived: "
+        f"kill rate {rate:.1f}% in {seconds:.0f} s"
+    )
+    return 1 if survived or "not found" in results else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write docs/operations.md: every primitive against its rules, from the registry.
+"""Write docs/operations.md: every primitive against its rules and every public function, from the registry.
 
 ``python tools/operations_table.py`` writes the page, ``--check`` only says whether it is up to date.
 """
@@ -9,7 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
-import everyo  # noqa: F401 - defines the operations
+import everyo
+from everyo.compiler.lowering import LOWERINGS
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, rule_arguments
 from everyo.core.registry import primitives
 
@@ -17,14 +18,29 @@ PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
 
 HEAD = """# Operations and their rules
 
-Made from the registry by `tools/operations_table.py`. Every primitive is listed with its family, how its
-derivatives in reverse (vjp) and forward mode (jvp) are given, how `vmap` batches it, and what a node of
-it keeps for the backward pass. Derivatives of any order follow, because rules are written in operations.
-Public functions that are not listed are compositions of these.
+Made from the registry by `tools/operations_table.py`.
 
-| primitive | family | vjp | jvp | batch | kept for the backward pass |
-| --- | --- | --- | --- | --- | --- |
+## Primitives
+
+Every primitive with its family, how its derivatives in reverse (vjp) and forward mode (jvp) are given, how
+`vmap` batches it, what a node of it keeps for the backward pass, and what a compiled function makes of it:
+machine code of its own, or a call of the eager kernel. Derivatives of any order follow, because rules are
+written in operations.
+
+| primitive | family | vjp | jvp | batch | kept for the backward pass | compiled |
+| --- | --- | --- | --- | --- | --- | --- |
 """
+FUNCTIONS = """
+## Public functions
+
+Those whose name is that of a primitive apply it, with the preparation that their docstrings describe. All
+others are compositions of primitives, or make arrays; their derivatives, batches and compiled forms are those
+of the primitives.
+
+| namespace | functions |
+| --- | --- |
+"""
+NAMESPACES = ("everyo", "everyo.linalg", "everyo.fft", "everyo.special", "everyo.random")
 
 
 def _rule(rule: object, missing: str) -> str:
@@ -57,9 +73,24 @@ def page() -> str:
         cells = (
             f"`{name}`", primitive.family, _rule(primitive.vjp, primitive.missing),
             _rule(primitive.jvp, primitive.missing), batch, _kept(primitive),
+            "native" if name in LOWERINGS else "call",
         )  # fmt: skip
         rows.append("| " + " | ".join(cells) + " |")
-    return HEAD + "\n".join(rows) + "\n"
+    return HEAD + "\n".join(rows) + "\n" + FUNCTIONS + "\n".join(map(_functions, NAMESPACES)) + "\n"
+
+
+def _functions(namespace: str) -> str:
+    """Return the row of a namespace: its functions that operations are."""
+    module = everyo if namespace == "everyo" else getattr(everyo, namespace.partition(".")[2])
+    names = [
+        f"`{name}`"
+        for name in sorted(getattr(module, "__all__", dir(module)))
+        if not name.startswith("_")
+        and callable(function := getattr(module, name))
+        and not isinstance(function, type)
+        and (getattr(function, "__module__", None) or "").startswith("everyo.ops")
+    ]
+    return f"| `{namespace}` | {', '.join(names)} |"
 
 
 def main() -> int:

@@ -26,15 +26,14 @@ class EveryO:
     def __init__(self) -> None:
         import everyo as eo
 
-        from .cholesky import cholesky, solve_lower
-
         self._eo = eo
         self.xp = SimpleNamespace(
             exp=eo.exp, log=eo.log, sqrt=eo.sqrt, tanh=eo.tanh, sigmoid=eo.sigmoid, erfc=eo.erfc,
             softplus=eo.softplus, sum=eo.sum, mean=eo.mean, stack=eo.stack, concat=eo.concat, where=eo.where,
             diag=eo.diag, diagonal=eo.diagonal, eye=lambda n: eo.eye(n, dtype=eo.float64),
             zeros=lambda shape: eo.zeros(shape, dtype=eo.float64), scan=eo.scan,
-            cholesky=cholesky, solve_lower=solve_lower,
+            cholesky=eo.linalg.cholesky,
+            solve_lower=lambda l, b: eo.linalg.solve_triangular(l, b, upper=False),
         )  # fmt: skip
 
     def array(self, array: np.ndarray) -> Any:

@@ -131,7 +131,7 @@ class JAXTrainer:
 
     def number(self, loss: Any) -> float:
         """Return a loss as a number."""
-        return float(loss)
+        return loss.item()
 
     def moments(self) -> list[np.ndarray]:
         """Return Adam's means of the gradients, in the layout of the modules."""

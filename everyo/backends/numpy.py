@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 from everyo.backends.accelerated import instead_of, slow_functions
 from everyo.backends.elementary import erf, erfc, quiet_about_nan, sigmoid, where, where_positive
 from everyo.backends.randomness import generator
-from everyo.backends.scatter import assemble, last_writes, overwrite, replaced
-from everyo.backends.scientific import SciPy
+from everyo.backends.scatter import accumulated, assemble, last_writes, overwrite, replaced
+from everyo.backends.scientific import SciPy, lapack, scipy_linalg, solve_triangle
 from everyo.backends.shortcuts import broadcast_to, matrix_transpose, reduction
 from everyo.backends.windows import overlap_add, sliding_windows
 from everyo.core.device import register_backend
+from everyo.errors import DTypeError
 
 _LARGE = 65504  # the largest float16: below it no dtype overflows
 
@@ -61,12 +63,19 @@ class NumpyBackend:
         self.xp.all, self.xp.any = reduction(np.logical_and, bool), reduction(np.logical_or, bool)
         for name, dtypes in slow_functions().items():
             setattr(self.xp, name, instead_of(getattr(np, name), dtypes))
+        for name in ("expm1", "tanh"):
+            setattr(self.xp, name, with_limits(name, getattr(self.xp, name)))
+        self.xp.fmax_along, self.xp.fmin_along = np.fmax.reduce, np.fmin.reduce
+        self.xp.running_max, self.xp.running_min = np.maximum.accumulate, np.minimum.accumulate
+        self.xp.sums_between = np.add.reduceat
         self.xp.broadcast_to = broadcast_to
-        self.xp.assemble, self.xp.replaced = assemble, replaced
+        self.xp.accumulated, self.xp.assemble, self.xp.replaced = accumulated, assemble, replaced
         self.xp.overwrite, self.xp.last_writes = overwrite, last_writes
         self.xp.generator = generator
         self.xp.sliding_windows, self.xp.overlap_add = sliding_windows, overlap_add
-        self.xp.special, self.xp.scipy_linalg = SciPy("scipy.special"), SciPy("scipy.linalg")
+        self.xp.special, self.xp.scipy_linalg = SciPy("scipy.special"), scipy_linalg
+        self.xp.lapack, self.xp.solve_triangle = lapack, solve_triangle
+        self.xp.fft = SciPy("numpy.fft")  # NumPy loads it late, too
 
     def device_of(self, array: Any) -> str:
         """Return "cpu"."""
@@ -79,7 +88,22 @@ class NumpyBackend:
         )
         if array.dtype.kind not in "biufc":
             raise TypeError(f"elements of type {array.dtype} are not numeric")
-        return array
+        return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+    def admits(self, kind: type) -> bool:
+        """Refuse masked arrays; leave to themselves matrices and classes with rules of their own."""
+        if any(base.__name__ == "MaskedArray" for base in kind.__mro__):
+            raise DTypeError(
+                "a masked array has elements that do not count",
+                operation="asarray",
+                expected="an array without a mask",
+                found=kind.__name__,
+                remedy="fill it: a.filled(value), or pass a.data and use eo.where with a.mask",
+            )
+        if issubclass(kind, np.generic):
+            return True
+        own = getattr(kind, "__array_ufunc__", None)
+        return own is np.ndarray.__array_ufunc__ and not issubclass(kind, np.matrix)
 
     def scalar_like(self, value: Any, array: Any) -> Any:
         """Return a number as a 0-d array, which NumPy's ufuncs take in half the time of a Python number."""
@@ -97,6 +121,19 @@ class NumpyBackend:
     def quiet(self) -> Watch:
         """Silence NumPy's floating-point warnings and watch for new NaNs."""
         return Watch()
+
+
+def with_limits(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a function that has the standard's values at complex zeros and infinities."""
+
+    def evaluate(x: Any) -> Any:
+        if x.dtype.kind != "c":
+            return function(x)
+        from everyo.backends import complex_limits
+
+        return getattr(complex_limits, name)(x, function)
+
+    return evaluate
 
 
 def materialize(array: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+_QUIET: dict[str, Any] = {name: {"invalid": "ignore"} for name in ("maximum", "minimum")}  # of NaN
 _FEW = 512  # below this many elements NumPy's own loop is quicker than flat positions
 
 
@@ -21,7 +22,7 @@ def assemble(
     out = np.zeros(shape, dtype)
     for index, value, repeated in zip(indices, values, repeats, strict=True):
         if repeated:
-            _add_at(out, index, value)
+            _reduce_at(np.add, out, index, value)
             continue
         target = out[index]
         if getattr(target, "base", None) is out:  # a view
@@ -31,23 +32,33 @@ def assemble(
     return out
 
 
-def _add_at(out: Any, index: tuple[Any, ...], value: Any) -> None:
+def accumulated(name: str, index: tuple[Any, ...], value: Any, start: Any) -> Any:
+    """Return what a ufunc such as "maximum" makes of `start` and all elements of `value` at their places."""
+    out = np.array(start, order="C")
+    with np.errstate(**_QUIET.get(name, {})):
+        _reduce_at(getattr(np, name), out, index, value)
+    return out
+
+
+def _reduce_at(ufunc: Any, out: Any, index: tuple[Any, ...], value: Any) -> None:
     count = 0
     while count < len(index) and isinstance(index[count], np.ndarray):
         count += 1
     whole = all(item is Ellipsis or (type(item) is slice and item == slice(None)) for item in index[count:])
-    if value.size < _FEW or not count or not whole:
-        np.add.at(out, index, value)
+    if value.size < _FEW or not count or not whole or out.ndim == 1:
+        ufunc.at(out, index, value)
         return
     positions: Any = 0
     for i, n in zip(index[:count], out.shape):
-        if i.min() < -n or i.max() >= n:
+        least = i.min()
+        if least < -n or i.max() >= n:
             raise IndexError(f"an index is out of bounds for an axis of size {n}")
-        positions = positions * n + np.where(i < 0, i + n, i).astype(np.intp, copy=False)
+        found = np.where(i < 0, i + n, i) if least < 0 else i
+        positions = positions * n + found.astype(np.intp, copy=False)
     inner = math.prod(out.shape[count:])
     if inner != 1:
         positions = positions[..., None] * inner + np.arange(inner)
-    np.add.at(out.reshape(-1), positions.reshape(-1), value.reshape(-1))
+    ufunc.at(out.reshape(-1), positions.reshape(-1), value.reshape(-1))
 
 
 def replaced(x: Any, index: tuple[Any, ...], value: Any) -> Any:

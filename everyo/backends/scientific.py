@@ -30,3 +30,18 @@ class SciPy:
         found = getattr(module, name)
         setattr(self, name, found)
         return found
+
+
+scipy_linalg = SciPy("scipy.linalg")
+
+
+def lapack(name: str, *arrays: Any, **options: Any) -> Any:
+    """Call a function of LAPACK for the dtype of the first array."""
+    return scipy_linalg.get_lapack_funcs((name,), arrays[:1])[0](*arrays, **options)
+
+
+def solve_triangle(a: Any, b: Any, upper: bool, transposed: bool, unit: bool) -> Any:
+    """Return the solutions for one triangular matrix and the columns of another."""
+    rows = a.flags.c_contiguous  # LAPACK reads the transpose of what lies in memory row by row
+    a = a.T if rows else a
+    return lapack("trtrs", a, b, lower=upper == rows, trans=int(transposed != rows), unitdiag=unit)[0]

@@ -66,6 +66,16 @@ class Cluster:
         self.members: list[Member] = []
         self.reads: set[Value] = set()
         self.nests: list[list[Member]] = []
+        self._counted: tuple[tuple[int, ...], int, int] = outer, 0, 0  # space, members, instructions
+
+    def length(self, outer: tuple[int, ...]) -> int:
+        """Return how many instructions, about, one turn of a loop over an outer space takes."""
+        space, members, length = self._counted
+        if space != outer:
+            members = length = 0
+        length += sum(_length(m.op, outer) for m in self.members[members:])  # what has joined since
+        self._counted = outer, len(self.members), length
+        return length
 
     def inner(self, member: Member) -> tuple[int, ...]:
         """Return the axes that a member loops over inside one turn of the outer loop."""
@@ -207,14 +217,21 @@ def buffer_value(op: Op, position: int) -> Value:
     """Return the value whose memory an opaque operation reads: what a mere change of shape views."""
     value = op.inputs[position]
     assert value is not None
+    if is_transposed(op, position):
+        assert value.op is not None
+        value = value.op.operands[0]
     while value.op is not None and value.op.name == "reshape":
         value = value.op.operands[0]
-    if op.name == "dot" and value.op is not None and value.op.name == "transpose":
-        axes, rank = value.op.params["axes"], len(value.shape)
-        inside = value.op.operands[0]
-        if axes == (*range(rank - 2), rank - 1, rank - 2) and value is op.inputs[position]:
-            return inside
     return value
+
+
+def is_transposed(op: Op, position: int) -> bool:
+    """Whether an operand is a factor of a product, and the transpose of what lies in memory."""
+    value = op.inputs[position]
+    if op.name != "dot" or value is None or value.op is None or value.op.name != "transpose":
+        return False
+    rank = len(value.shape)
+    return bool(value.op.params["axes"] == (*range(rank - 2), rank - 1, rank - 2))
 
 
 def sources(op: Op) -> Iterator[tuple[Value, int]]:
@@ -284,9 +301,9 @@ def _joined(cluster: Cluster, op: Op, inside: list[tuple[Member, int]]) -> tuple
         if member.sink:
             return None
         outer = outer[: min(shared, len(outer))]
-    if any(_sinks(m.op, outer) != m.sink for m in cluster.members):
+    if outer != cluster.outer and any(_sinks(m.op, outer) != m.sink for m in cluster.members):
         return None
-    if sum(_length(m.op, outer) for m in cluster.members) + _length(op, outer) > LENGTH:
+    if cluster.length(outer) + _length(op, outer) > LENGTH:
         return None
     if not outer:
         whole = not space and not cluster.outer

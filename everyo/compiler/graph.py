@@ -88,6 +88,11 @@ class Op:
         return [v for v in self.inputs if v is not None]
 
 
+def has_effect(op: Op) -> bool:
+    """Whether an operation does something besides computing its results."""
+    return op.name == "require" or "python" in op.params
+
+
 class Graph:
     """A function: inputs, operations in order, outputs. Bodies of loops and branches are graphs too."""
 

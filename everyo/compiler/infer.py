@@ -20,7 +20,7 @@ def infer(primitive: Primitive, examples: Sequence[Any], params: dict[str, Any])
     Elementwise operations are asked on one element; others on the stand-ins themselves, which hold one
     zero each, so that the kernel alone says what it makes.
     """
-    if primitive.name in DATA_DEPENDENT:
+    if primitive.options.get("shaped_by_values"):
         raise CompileError(
             "the shape of the result depends on values",
             operation=primitive.name,
@@ -42,9 +42,6 @@ def infer(primitive: Primitive, examples: Sequence[Any], params: dict[str, Any])
         out = primitive.forward(xp, *examples, **{**primitive.defaults, **params})
     results = out if isinstance(out, tuple) else (out,)
     return [(np.shape(r), np.asarray(r).dtype) for r in results]
-
-
-DATA_DEPENDENT = frozenset({"nonzero"})
 
 
 def _is_pointwise(primitive: Primitive) -> bool:

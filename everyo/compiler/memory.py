@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple, TypeVar
 
@@ -30,12 +31,12 @@ def place(lifetimes: Mapping[Key, Lifetime]) -> tuple[dict[Key, int], int]:
     for key, life in sorted(lifetimes.items(), key=lambda item: -item[1].size):
         size = aligned(max(life.size, 1))
         offset = 0
-        for start, end, other in sorted(placed):
+        for start, end, other in placed:
             if other.first <= life.last and life.first <= other.last:
                 if offset + size <= start:
                     break
                 offset = max(offset, end)
         offsets[key] = offset
-        placed.append((offset, offset + size, life))
+        insort(placed, (offset, offset + size, life))
         total = max(total, offset + size)
     return offsets, total

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from everyo.compiler.graph import Graph, Op, Value
+from everyo.compiler.graph import Graph, Op, Value, has_effect
+from everyo.compiler.scans.products import products_behind
+from everyo.compiler.scans.results import keep_results
+from everyo.compiler.scans.unused import drop_unused
 
 watch: ContextVar[Callable[[str, Graph], None] | None] = ContextVar("watch", default=None)
 
@@ -74,13 +77,11 @@ def _swapped(value: Value, ops: list[Op]) -> Value:
     return op.out
 
 
-def has_effect(op: Op) -> bool:
-    """Whether an operation does something besides computing its results."""
-    return op.name == "require" or "python" in op.params
-
-
 PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("products turned", turn_products),
+    ("results of loops kept", keep_results),
+    ("loops without what is unused", drop_unused),
+    ("products behind loops", products_behind),
     ("without dead code", remove_dead),
 )
 

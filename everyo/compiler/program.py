@@ -125,7 +125,13 @@ class Program:
 
 
 def _fit(array: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return a contiguous copy of an array in the machine's byte order."""
-    made = np.array(array, dtype, order="C")
-    assert made.shape == shape
+    """Return an array as programs take it: contiguous, in the machine's byte order, of this dtype object.
+
+    Unpickled arrays have dtype objects of their own, which a conversion to an equal dtype does not replace.
+    """
+    assert array.shape == shape
+    if array.flags.carray and array.dtype == dtype:
+        return array.view(dtype, np.ndarray)
+    made = empty(shape, dtype)
+    made[...] = array
     return made

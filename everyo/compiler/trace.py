@@ -12,15 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from everyo.compiler.cells import Cell, DataCell, GradientCell, ItemCell, OuterCell
+from everyo.compiler.gradients import Gradients, unwatch, watch
 from everyo.compiler.graph import Graph, Value
 from everyo.compiler.infer import infer
-from everyo.core.dispatch import WEAK, _carries_gradient, explain, record, recorded, wrap
+from everyo.core.dispatch import _carries_gradient, explain, record, recorded, wrap
 from everyo.core.dtypes import DIFFERENTIABLE, default_for
 from everyo.core.modes import current_mode
+from everyo.core.operands import WEAK
 from everyo.core.primitive import Primitive
 from everyo.core.registry import forget_kernels, get_primitive, op, remember_kernels
+from everyo.core.tape import FREED
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Interpreter, Traced, staging, top_of
+from everyo.core.traced import Interpreter, Traced, is_number, require_outer, staging, top_of
 from everyo.errors import CompileError, EveryOError, describe
 from everyo.ops.batched_draws import drawn
 from everyo.ops.replay import unwatched, watching
@@ -47,6 +51,10 @@ OPERATORS = frozenset(
         "stop_gradient",
     }
 )  # fmt: skip - of Python: numbers stay numbers
+
+COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
+ARITHMETIC = OPERATORS - COMPARISONS - {"stop_gradient"}
+_PYTHON = {"b": bool, "i": int, "f": float, "c": complex}  # the type of a number by the kind of its dtype
 
 REMEDIES = {
     "bool": "use eo.where, eo.cond or eo.while_loop, or mark the argument in static_argnums",
@@ -93,6 +101,13 @@ class Symbol(Traced):
         )
 
 
+def _met(primitive: Primitive, dtypes: Sequence[Any], example: Any) -> Any:
+    """Return the dtype that a number takes beside others; None for its own, which is wider, to compare it."""
+    dtype = np.result_type(*dtypes, example)
+    narrow = dtype.kind in "iu" and dtype.itemsize < 8
+    return None if narrow and type(example) is int and primitive.name in COMPARISONS else dtype
+
+
 def _in_dtype(number: Any, dtype: Any) -> Any:
     """Return a number in a dtype; a bound of `clip` may lie beyond an integer dtype, and means its end."""
     if type(number) is int and dtype.kind in "iu":
@@ -101,35 +116,14 @@ def _in_dtype(number: Any, dtype: Any) -> Any:
     return np.asarray(number).astype(dtype)
 
 
+def leads_back(x: Tensor) -> bool:
+    """Whether a backward pass from a result could go on: a training step has used its graph up."""
+    return x.grad_node is not None and x.grad_node.saved is not FREED
+
+
 def stand_in(value: Any) -> Any:
     """Return an array of a value's shape and dtype, all of it one element, zero."""
     return np.broadcast_to(np.zeros((), value.dtype), tuple(value.shape))
-
-
-class Cell:
-    """Something outside of the function that it reads or writes: read and written at each call."""
-
-    __slots__ = ("get", "key", "set", "tensor")
-
-    def __init__(
-        self, key: Any, get: Callable[[], Any], set: Callable[[Any], None], tensor: Tensor | None = None
-    ) -> None:
-        self.key, self.get, self.set, self.tensor = key, get, set, tensor
-
-
-def data_of(x: Tensor) -> Cell:
-    """Return the cell of a tensor's own array."""
-    return Cell(("data", id(x)), lambda: x.data, lambda array: setattr(x, "data", array), x)
-
-
-def gradient_of(x: Tensor) -> Cell:
-    """Return the cell of the array in a tensor's ``grad``."""
-    return Cell(
-        ("grad", id(x)),
-        lambda: None if x.grad is None else x.grad.data,
-        lambda array: setattr(x, "grad", wrap(array)),
-        x.grad,
-    )
 
 
 class Tracer(Interpreter):
@@ -141,6 +135,12 @@ class Tracer(Interpreter):
         What the function reached from outside, each with the input of the graph that stands for it.
     writes : list of (Cell, Value)
         What it changed outside.
+    cleared : list of Tensor
+        Tensors that it left without a gradient.
+    gradients : Gradients
+        What it did to those of tensors from outside.
+    parent : Tracer or None
+        The trace around it, where it traces the body of a loop or branch.
     """
 
     name = "compile"
@@ -149,19 +149,21 @@ class Tracer(Interpreter):
     cond: Callable[..., Any]
     while_loop: Callable[..., Any]
 
-    def __init__(self, graph: Graph, parent: Tracer | None = None) -> None:
+    def __init__(self, graph: Graph) -> None:
         super().__init__()
-        self.graph, self.parent = graph, parent
+        self.staging = self
+        self.graph, self.parent = graph, None
         self._recording = current_mode().grad
         self.cells: dict[Any, tuple[Cell, Value]] = {}
         self.writes: list[tuple[Cell, Value]] = []
-        self._gradients: list[tuple[Tensor, Any]] = []
+        self.cleared: list[Tensor] = []
+        self.gradients = Gradients(self)
         self._items: dict[Any, Tensor] = {}
         self.guards: dict[Any, tuple[Callable[[], Any], Any]] = {}
 
     def reading(self, x: Tensor) -> Tensor:
         """Return a tensor from outside as a value of the graph, without its graph of the eager tape."""
-        return self.symbol(self.read(data_of(x)))
+        return self.symbol(self.read(DataCell(x)))
 
     def symbol(self, value: Value, weak: bool = False) -> Tensor:
         """Return a tensor that stands for a value of the graph."""
@@ -222,17 +224,24 @@ class Tracer(Interpreter):
         self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]
     ) -> tuple[list[Value | None], list[Value], bool]:
         """Append the call to the graph; return operands, results and whether these are weak."""
-        weak = [type(x) in WEAK or (self.mine(x) and x.data.weak) for x in inputs]
+        inputs = [
+            self.symbol(self._outer(x), True) if is_number(x) and not self.mine(x) else x for x in inputs
+        ]
+        weak = [type(x) in WEAK or is_number(x) for x in inputs]
+        if any(isinstance(p, Graph) for p in params.values()):  # a body takes what it was traced with
+            weak = [False] * len(inputs)
         anchored = not all(weak)
+        if not anchored and primitive.name in ARITHMETIC:
+            inputs = [self._counted(x) for x in inputs]
         if (
             not anchored and primitive.name not in OPERATORS
         ):  # a number alone becomes a tensor, as it does eagerly
-            inputs = [self._strong(x) for x in inputs]
+            inputs = [self.strong(x) for x in inputs]
             weak, anchored = [False] * len(inputs), True
         examples = []
         for x, is_weak in zip(inputs, weak, strict=True):
             if is_weak and anchored:
-                examples.append(x if type(x) in WEAK else {"f": float, "i": int, "b": bool}[x.dtype.kind](1))
+                examples.append(x if type(x) in WEAK else _PYTHON[x.dtype.kind](1))
             else:
                 examples.append(self._example(x))
         try:
@@ -243,16 +252,33 @@ class Tracer(Interpreter):
             raise explain(primitive, examples, params, error) from error
         dtypes = [e.dtype for e in examples if hasattr(e, "dtype")]
         values = [
-            self._operand(x, np.result_type(*dtypes, example) if w and dtypes else None)
+            self._operand(x, _met(primitive, dtypes, example) if w and dtypes else None)
             for x, w, example in zip(inputs, weak, examples, strict=True)
         ]
         outs = self.graph.add(primitive.name, values, specs, **params)
         self.graph.ops[-1].primitive = primitive
         return values, outs, not anchored and bool(inputs)
 
-    def _strong(self, x: Any) -> Tensor:
+    def strong(self, x: Any) -> Tensor:
         """Return a number as a tensor of its own, which has the default dtype."""
         value = self._operand(x, default_for(np.asarray(self._example(x)).dtype.kind))
+        assert value is not None
+        return self.symbol(value)
+
+    def number(self, x: Tensor) -> Tensor:
+        """Return a value of the graph as a number, which takes the dtype of what it meets."""
+        return self.symbol(x.data.value, weak=True)
+
+    def _counted(self, x: Any) -> Any:
+        """Return a truth value as the number that Python computes with."""
+        if not is_number(x) or x.dtype.kind != "b":
+            return x
+        return self.symbol(self.cast(x.data.value, np.dtype(np.int64)), weak=True)
+
+    def meeting(self, x: Tensor, met: Sequence[Tensor]) -> Tensor:
+        """Return a number as a tensor of the dtype that it takes beside others."""
+        dtype = np.result_type(*(t.dtype for t in met), _PYTHON[x.dtype.kind](1))
+        value = self._operand(x, dtype)
         assert value is not None
         return self.symbol(value)
 
@@ -271,16 +297,15 @@ class Tracer(Interpreter):
                 return value if dtype in (None, value.dtype) else self.cast(value, dtype)
             if top_of([x.data]) is not None:
                 return self._outer(x)
-            return self.read(data_of(x))
+            return self.read(DataCell(x))
         return self.constant(np.asarray(x) if dtype is None else _in_dtype(x, dtype))
 
     def _outer(self, x: Tensor) -> Value:
         """Return the input of a body that stands for a value of an enclosing trace."""
-        key = ("traced", id(x.data))
-        found = self.cells.get(key)
+        cell = OuterCell(x)
+        found = self.cells.get(cell.key)
         if found is None:
-            found = Cell(key, lambda: x, lambda new: None, x), self.graph.input(x.shape, x.dtype)
-            self.cells[key] = found
+            found = self.cells[cell.key] = cell, self.graph.input(x.shape, x.dtype)
         return found[1]
 
     def cast(self, value: Value, dtype: Any) -> Value:
@@ -327,6 +352,8 @@ class Tracer(Interpreter):
 
     def guard(self, owner: Any, name: str, read: Callable[[], Any]) -> Any:
         """Return something that is part of the program: where it changes, another program is compiled."""
+        if self.parent is not None:
+            return self.parent.guard(owner, name, read)
         place = (id(owner), name)
         if place not in self.guards:
             self.guards[place] = (read, read())
@@ -336,14 +363,8 @@ class Tracer(Interpreter):
         """Return an item of a dict or list, a number or an array, that is read anew at each call."""
         place = ("item", id(container), key)
         if place not in self._items:
-            value = container[key]
-            kind = type(value)
-
-            def put(array: Any) -> None:
-                container[key] = array.item() if kind in WEAK else array
-
-            cell = Cell(place, lambda: np.asarray(container[key]), put)
-            self._items[place] = self.symbol(self.read(cell), weak=kind in WEAK)
+            cell = ItemCell(container, key)
+            self._items[place] = self.symbol(self.read(cell), weak=cell.is_number)
         return self._items[place]
 
     def put(self, container: Any, key: Any, value: Tensor) -> None:
@@ -359,46 +380,62 @@ class Tracer(Interpreter):
         """Return the input of the graph that stands for something outside."""
         found = self.cells.get(cell.key)
         if found is None:
-            cell = self._as_gradient(cell)
-            found = self.cells.get(cell.key)
-        if found is None:
-            if cell.key[0] == "data" and cell.tensor is not None:
-                self._gradients.append((cell.tensor, cell.tensor.grad))
+            owner = self.gradients.owner(cell.tensor) if isinstance(cell, DataCell) else None
+            if owner is not None:  # the tensor is known as the gradient of another
+                cell = GradientCell(owner)
             array = cell.get()
-            found = cell, self.graph.input(array.shape, array.dtype)
-            self.cells[cell.key] = found
+            found = self.cells[cell.key] = cell, self.graph.input(array.shape, array.dtype)
         return found[1]
-
-    def _as_gradient(self, cell: Cell) -> Cell:
-        """Return the cell of a tensor, which may be known as the gradient of another."""
-        for owner, gradient in self._gradients:
-            if gradient is not None and gradient is cell.tensor:
-                return gradient_of(owner)
-        return cell
 
     def write(self, cell: Cell, value: Value) -> None:
         """Note that the program ends by writing a value into something outside."""
         self.writes = [(c, v) for c, v in self.writes if c.key != cell.key] + [(cell, value)]
 
+    def adopts(self, x: Tensor) -> bool:
+        """Whether a tensor from outside has taken a value of this trace in place."""
+        return any(entry[0]() is x for entry in self._adopted)
+
+    def released(self, x: Any) -> Any:
+        """Return a result of the function, which may be an object from outside that it changed in place."""
+        if isinstance(getattr(x, "data", None), Traced) and x.data.interpreter is not self:
+            require_outer(x, self.level, self.name)
+        return x
+
     def __enter__(self) -> Tracer:
+        self.parent = staging.get()
         self._outside = staging.set(self)
         forget_kernels()
+        watch()
         super().__enter__()
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        unwatch()
         remember_kernels()
         staging.reset(self._outside)
         adopted, self._adopted = self._adopted, []
+        written, cleared = self.gradients.put_back()
+        if error is None:
+            self.cleared = cleared
+            for x, gradient in written:
+                if self.mine(gradient) or not gradient.level:
+                    self.write(GradientCell(x), self._known(gradient))
         for reference, data, node in adopted:
-            x = reference()
-            if x is not None and self.mine(x):
+            target = reference()
+            if target is not None and self.mine(target):
                 if error is None:
-                    self.write(data_of(x), x.data.value)
-                x.data, x.grad_node = data, node
-        for x, gradient in self._gradients:
-            if x.grad is not gradient:
-                if error is None and x.grad is not None and self.mine(x.grad):
-                    self.write(gradient_of(x), x.grad.data.value)
-                x.grad = gradient
+                    self._changed(target, node)
+                target.data, target.grad_node = data, node
         super().__exit__(kind, error, trace)
+
+    def _known(self, x: Tensor) -> Value:
+        value = self._operand(x, None)
+        assert value is not None
+        return value
+
+    def _changed(self, x: Tensor, before: Any) -> None:
+        """Note the value, and whether there is a graph, that a tensor from outside has at the end."""
+        cell = DataCell(x)
+        if x.grad_node is not before:
+            cell.node = leads_back(x)
+        self.write(cell, x.data.value)

@@ -13,7 +13,8 @@ from typing import Any
 
 from everyo.core.cotangents import Partial
 from everyo.core.device import backend_of
-from everyo.core.dispatch import array_from, settle, wrap
+from everyo.core.dispatch import settle, wrap
+from everyo.core.operands import array_from
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node
 from everyo.core.tensor import Tensor
@@ -83,7 +84,7 @@ def accumulate_grad(receiver: Tensor, gradient: Tensor) -> None:
     """Add `gradient` to what `receiver` has; the old gradient tensor itself does not change."""
     if receiver.grad is None:
         receiver.grad = gradient
-    elif gradient.requires_grad or receiver.grad.requires_grad:
+    elif gradient.requires_grad or receiver.grad.requires_grad or gradient.level:
         receiver.grad = receiver.grad + gradient
     else:
         receiver.grad = wrap(settle(op.add(receiver.grad.data, gradient.data)))

@@ -40,6 +40,10 @@ class Backend(Protocol):
         """Return `value` as an array on `device`; `copy` as in the Array API."""
         ...
 
+    def admits(self, kind: type) -> bool:
+        """Whether arrays of a subclass mean what those of `array_types` mean, and may be taken for them."""
+        ...
+
     def to_numpy(self, array: Any) -> Any:
         """Return the array as a NumPy array, without a copy where that is possible."""
         ...
@@ -114,7 +118,8 @@ def backend_of(array: Any) -> Backend | None:
     if backend is None:
         for base in kind.__mro__[1:-1]:
             if base in _by_type:
-                return _by_type.setdefault(kind, _by_type[base])
+                heir = _by_type[base].admits(kind)
+                return _by_type.setdefault(kind, _by_type[base]) if heir else None
     return backend
 
 

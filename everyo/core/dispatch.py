@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everyo.core import device
-from everyo.core.dtypes import DIFFERENTIABLE, default_for, refuse_complex
+from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import current_mode
+from everyo.core.operands import WEAK, coerce, require_numeric, without_lists
 from everyo.core.tape import Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Interpreter, Traced, staging, top_of
+from everyo.core.traced import Interpreter, Traced, staged, staging, top_of
 from everyo.errors import (
     ArgumentError,
     DTypeError,
@@ -32,8 +33,6 @@ EXPLAINED = (
     IndexError,
     OverflowError,
 )  # what kernels raise for bad operands; the rest is not ours
-WEAK = frozenset({int, float, complex, bool})  # Python scalars take the dtype of what they meet
-WEAK_KINDS = {"i": 0, "u": 0, "f": 0.0, "c": 0j}  # a number for each kind of data that is weak in lists
 
 
 def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = NO_PARAMS) -> Any:
@@ -65,6 +64,8 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
             if x.grad_node is not None:
                 mask |= bit
             x = x.data
+        elif x.__class__ not in WEAK:
+            require_numeric(x, primitive.name)
         arrays.append(x)
         if kind is None:
             kind = x.__class__
@@ -77,7 +78,7 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         interpreter = staging.get() if traced is None else traced.interpreter
         if interpreter is not None and (traced is not None or any(isinstance(x, Tensor) for x in inputs)):
             interpreter.refuse_foreign(primitive, inputs)
-            return _interpret(interpreter, primitive, _without_lists(primitive, inputs), params)
+            return _interpret(interpreter, primitive, without_lists(primitive, inputs), params)
         arrays = coerce(primitive, arrays)
         kernel = primitive.kernel_for(arrays)
     try:
@@ -100,7 +101,10 @@ def _interpret(
 ) -> Any:
     """Return what an interpreter makes of a call; errors of kernels below are explained."""
     try:
-        return interpreter.process(primitive, inputs, params)
+        if staging.get() is interpreter.staging:
+            return interpreter.process(primitive, inputs, params)
+        with staged(interpreter.staging):
+            return interpreter.process(primitive, inputs, params)
     except EveryOError:
         raise
     except EXPLAINED as error:
@@ -225,8 +229,12 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
                 elif kind in WEAK:
                     a1 = device.scalar_like(a1, a2)
                     kind = a1.__class__
-            if kind is not a2.__class__ and a2.__class__ not in WEAK:
-                kind = None
+            other = a2.__class__
+            if kind is not other and other not in WEAK and kernels.get(kind) is not kernels.get(other):
+                kind = None  # unless the two are of one backend, as NumPy's arrays and scalars are
+        elif a1 is x1 or a2 is x2:  # an array that no tensor vouches for
+            require_numeric(a1 if a1 is x1 else a2, primitive.name)
+            require_numeric(a2 if a2 is x2 else a1, primitive.name)
         try:
             kernel = kernels[kind]
         except KeyError:
@@ -324,114 +332,6 @@ def wrap_output(array: Any, node: Node | None, index: int) -> Tensor:
     if node is not None and array.dtype.kind in DIFFERENTIABLE:
         tensor.grad_node = OutputNode(node, index)
     return tensor
-
-
-def coerce(primitive: Primitive, values: Sequence[Any]) -> list[Any]:
-    """Return operands as arrays: lists are converted, and scalars too where no array gives them a dtype.
-
-    Lists of Python numbers are as weak as the numbers where operands promote.
-    """
-    anchors = [v for v in values if device.backend_of(v) is not None]
-    backend = device.common_backend(anchors, primitive.name)
-    place = backend.device_of(anchors[0]) if anchors else backend.devices[0]
-    for i, value in enumerate(values):
-        if value is None and i not in primitive.options.get("optional", ()):
-            array_from(value, backend, place, primitive.name)  # raises
-    met = anchors if primitive.broadcasts else []
-    if primitive.broadcasts and not anchors:
-        met = [strongest(array_from(v, backend, place, primitive.name) for v in values if v is not None)]
-    coerced = []
-    for value in values:
-        if value is None or isinstance(value, backend.array_types) or (type(value) in WEAK and anchors):
-            coerced.append(value)
-        else:
-            coerced.append(array_from(value, backend, place, primitive.name, met=met))
-    return coerced
-
-
-def _without_lists(primitive: Primitive, inputs: Sequence[Any]) -> Sequence[Any]:
-    """Return the operands of a transformation with Python data as arrays, as weak as `coerce` makes them."""
-    for x in inputs:
-        if not (x.__class__ is Tensor or x.__class__ in WEAK or hasattr(x, "dtype")):
-            break
-    else:
-        return inputs
-    optional = primitive.options.get("optional", ())
-    foreign = [
-        i
-        for i, x in enumerate(inputs)
-        if not (x.__class__ in WEAK or hasattr(x, "dtype") or (x is None and i in optional))
-    ]
-    anchor = next(x for x in inputs if isinstance(x, Tensor))
-    met = [x for x in inputs if hasattr(x, "dtype")] if primitive.broadcasts else []
-    arrays = list(inputs)
-    for i in foreign:
-        arrays[i] = array_from(inputs[i], anchor.backend, anchor.device, primitive.name, met=met)
-    return arrays
-
-
-def array_from(
-    value: Any,
-    backend: device.Backend,
-    place: str,
-    operation: str,
-    dtype: Any = None,
-    met: Sequence[Any] = (),
-) -> Any:
-    """Return Python data as an array of `dtype`, or of the default of its kind.
-
-    Beside the arrays that it has `met` it is weak: as a number would, it takes their dtype.
-
-    Raises
-    ------
-    DTypeError
-        If it is not numeric data of one shape, or has imaginary parts that `dtype` would drop.
-    ArgumentError
-        If a value is outside the range of an integer `dtype`.
-    """
-    try:
-        array = backend.asarray(value, None, place)
-    except (TypeError, ValueError) as error:
-        raise DTypeError(
-            "an operand is not numeric data of one shape",
-            operation=operation,
-            expected="a tensor, an array, a number or nested lists of numbers",
-            found=f"{type(value).__name__}: {error}",
-            remedy="convert it with eo.tensor(...)",
-        ) from None
-    kind = array.dtype.kind
-    if dtype is None:  # a given dtype must not pass through the default one, which could round
-        weak = met and kind in WEAK_KINDS
-        dtype = (
-            backend.xp.result_type(*[x.dtype for x in met], WEAK_KINDS[kind]) if weak else default_for(kind)
-        )
-    if dtype is None:
-        return array
-    refuse_complex(array.dtype, dtype, operation)
-    if dtype.kind in "iu" and array.size:
-        _require_range(array, dtype, backend, operation)
-    return backend.asarray(array, dtype, place)
-
-
-def strongest(arrays: Iterable[Any]) -> Any:
-    """Return an array (or tensor) of the highest kind, which decides the dtype where all are Python data."""
-    return max(arrays, key=lambda array: "biufc".index(array.dtype.kind))
-
-
-def _require_range(array: Any, dtype: Any, backend: device.Backend, operation: str) -> None:
-    """Raise ArgumentError for numbers that `dtype`, an integer one, cannot hold."""
-    low, high = array.min().item(), array.max().item()
-    limits = backend.xp.iinfo(dtype)
-    if not (
-        limits.min - 1 < low and high < limits.max + 1
-    ):  # as a conversion truncates; a NaN is in no range
-        raise ArgumentError(
-            "a number is outside the range of the dtype",
-            operation=operation,
-            expected=f"{limits.min} to {limits.max} for {dtype}",
-            found=f"{low} to {high}" if low != high else str(low),
-            remedy="use a wider dtype",
-        )
 
 
 def note(node: Node) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,9 +24,28 @@ _COMPLEX_OF: dict[DType, DType] = {float16: complex64, float32: complex64, float
 _default_float: DType = float32
 
 
+class _Here(threading.local):
+    """What the default is in this thread for now, if it is another one."""
+
+    dtype: DType | None = None
+
+
+_here = _Here()
+
+
 def get_default_dtype() -> DType:
     """Return the float dtype that Python numbers and lists take; float32 unless it was set."""
-    return _default_float
+    return _here.dtype or _default_float
+
+
+@contextlib.contextmanager
+def in_double_precision() -> Iterator[None]:
+    """Let Python's floats be float64, as they are in NumPy's functions."""
+    before, _here.dtype = _here.dtype, float64
+    try:
+        yield
+    finally:
+        _here.dtype = before
 
 
 def set_default_dtype(dtype: Any) -> None:

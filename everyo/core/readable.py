@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
+from everyo.core.modes import current_mode
 from everyo.core.traced import Traced, readings
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
 
 if TYPE_CHECKING:
     from everyo.core.device import Backend
+
+API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the Array API standard
+
+
+_LOSS = "the derivative through it is lost"
+_WAY_OUT = "write x.item() if that is meant"
 
 
 class Readable:
@@ -29,6 +38,8 @@ class Readable:
         @property
         def size(self) -> int: ...
         @property
+        def level(self) -> int: ...
+        @property
         def backend(self) -> Backend: ...
 
     def numpy(self) -> Any:
@@ -45,22 +56,27 @@ class Readable:
         >>> eo.ones(2).numpy()
         array([1., 1.], dtype=float32)
         """
-        self._refuse_grad("numpy")
+        self.require_constant("numpy")
         view = self._host("numpy").view()
         view.flags.writeable = False
         return view
 
-    def _host(self, operation: str) -> Any:
-        """Return the elements as a NumPy array, also those of a value inside a transformation."""
+    def concrete(self, operation: str) -> Any:
+        """Return the raw array, also that of a value inside a transformation; `operation` asks for it."""
         data = self.data
         noted = readings.get()
         if noted is not None and operation != "print" and data.dtype.kind in "fc":
             noted.append(operation)
         while isinstance(data, (Traced, Readable)):
             data = data.concrete(operation) if isinstance(data, Traced) else data.data
-        return self.backend.to_numpy(data)
+        return data
 
-    def _refuse_grad(self, operation: str) -> None:
+    def _host(self, operation: str) -> Any:
+        """Return the elements as a NumPy array."""
+        return self.backend.to_numpy(self.concrete(operation))
+
+    def require_constant(self, operation: str) -> None:
+        """Raise GraphStateError if the tensor would lose its graph by leaving in `operation`."""
         if self.grad_node is not None:
             raise GraphStateError(
                 "the tensor requires grad, and a NumPy array would lose its graph",
@@ -68,7 +84,8 @@ class Readable:
                 inputs=describe(self),
                 expected="a tensor that does not require grad",
                 found="requires_grad=True",
-                remedy="detach it first: x.detach().numpy()",
+                remedy="eo.asarray([...]) and np.stack([...]) make a tensor of tensors; for "
+                "an array without it detach it first: x.detach().numpy()",
             )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -85,6 +102,35 @@ class Readable:
                 )
             return array.astype(dtype)
         return array.copy() if copy else array
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        if api_version is None or api_version in API_VERSIONS:
+            return sys.modules[__name__.partition(".")[0]]
+        raise ArgumentError(
+            "this version of the Array API standard is unknown",
+            operation="__array_namespace__",
+            expected="one of " + ", ".join(API_VERSIONS),
+            found=repr(api_version),
+            remedy="leave the version out",
+        )
+
+    def __dlpack__(
+        self: Any,
+        /,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        from everyo.core.exchange import export
+
+        return export(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self: Any, /) -> tuple[int, int]:
+        from everyo.core.exchange import device_of
+
+        return device_of(self)
 
     def item(self) -> bool | int | float | complex:
         """Return the one element as a Python number.
@@ -135,13 +181,50 @@ class Readable:
         return bool(self._host("bool").item())
 
     def __float__(self) -> float:
+        self._refuse_loss("float")
         return float(self.item())  # type: ignore[arg-type]
 
     def __int__(self) -> int:
         return int(self.item())  # type: ignore[arg-type]
 
     def __complex__(self) -> complex:
+        self._refuse_loss("complex")
         return complex(self.item())
+
+    def _refuse_loss(self, operation: str) -> None:
+        """Raise where a conversion that nobody may have asked for would cut a derivative off.
+
+        Python and NumPy make it in ``math.sin(x)`` and ``a[i] = x``. Outside of transformations it is a
+        warning, as a loss is often printed so.
+        """
+        if not current_mode().grad or not self._has_derivative():
+            return
+        if not self.level and current_mode().changes is None:
+            warnings.warn(f"{operation}() of a tensor that requires grad: {_LOSS}; {_WAY_OUT}", stacklevel=3)
+            return
+        raise GraphStateError(
+            f"a tensor that is differentiated becomes a Python number: {_LOSS}",
+            operation=operation,
+            inputs=describe(self),
+            expected="tensors throughout: np.sin(x) or eo.sin(x) for math.sin(x), and a tensor, eo.zeros(n), "
+            "for the array a in a[i] = x",
+            found="a conversion by Python, NumPy or SciPy",
+            remedy=_WAY_OUT,
+        )
+
+    def _has_derivative(self) -> bool:
+        """Whether the tensor is recorded, or has a tangent, on any level."""
+        value: Any = self
+        while isinstance(value, (Traced, Readable)):
+            if isinstance(value, Traced):
+                if value.differentiated:
+                    return True
+                value = value.below
+            elif value.grad_node is not None:
+                return True
+            else:
+                value = value.data
+        return False
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" or self.ndim:

@@ -41,7 +41,6 @@ class Tensor(Readable):
     grad: Tensor | None
     grad_node: Node | None
 
-    __array_ufunc__ = None  # NumPy's operators hand over to ours
     __hash__ = object.__hash__
 
     if TYPE_CHECKING:

@@ -8,7 +8,8 @@ the level below. No kernel takes a `Traced` value, so the eager path never has t
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,9 @@ class Interpreter:
     def __init__(self) -> None:
         self.level = depth() + 1
         self.active = False
+        self.staging = (
+            staging.get()
+        )  # constants of this level belong to the trace around it, not to one inside
         self._token: Any = None
         self._adopted: list[Entry] = []
 
@@ -161,6 +165,7 @@ class Traced:
     """
 
     __slots__ = ("__weakref__", "below", "interpreter")
+    differentiated = False  # whether it carries a derivative of its own
 
     def __init__(self, interpreter: Interpreter, below: Any) -> None:
         self.interpreter, self.below = interpreter, below
@@ -183,6 +188,22 @@ class Traced:
     def concrete(self, operation: str) -> Any:
         """Return the value as an array or a tensor of the level below, for `item`, `numpy`, `bool`."""
         return self.below
+
+
+def is_number(x: Any) -> bool:
+    """Whether a tensor stands for a Python number, in compiled code: it takes the dtype of what it meets."""
+    data = getattr(x, "data", None)
+    return isinstance(data, Traced) and getattr(data, "weak", False)
+
+
+@contextmanager
+def staged(tracer: Any) -> Iterator[None]:
+    """Write down in `tracer`, if anywhere, what is computed from constants."""
+    token = staging.set(tracer)
+    try:
+        yield
+    finally:
+        staging.reset(token)
 
 
 def top_of(values: Sequence[Any]) -> Traced | None:

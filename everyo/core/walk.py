@@ -358,7 +358,7 @@ def _relink(value: Any, node: Node | None) -> Any:
 
 
 def _written(value: Any) -> Any:
-    """Return what a node of the eager tape saved while a function was traced: a tensor stands for an array."""
+    """Return what a node of the eager tape saved; in a traced function a tensor stands for an array."""
     if isinstance(value, Tensor) and value.level and value.data.interpreter.writes_outside:
         return value.data
     return value

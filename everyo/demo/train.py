@@ -85,7 +85,7 @@ def train_epoch(
         loss.backward()
         optimizer.step()
         seen += len(batch.labels)
-        loss_sum += float(loss) * len(batch.labels)
+        loss_sum += float(loss.detach()) * len(batch.labels)
         right += _count_right(logits.detach(), batch.labels)
         after_batch(loss_sum / seen, right / seen)
     return loss_sum / seen, right / seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from everyo.core.dispatch import WEAK
+from everyo.core.operands import WEAK
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.errors import DTypeError, describe

@@ -13,13 +13,14 @@ from typing import Any
 
 from everyo.core.batching import unchanged
 from everyo.core.device import backend_for, backend_of
-from everyo.core.dispatch import WEAK, array_from, strongest, wrap
+from everyo.core.dispatch import wrap
 from everyo.core.dtypes import as_dtype, get_default_dtype, refuse_complex
 from everyo.core.modes import is_grad_enabled
+from everyo.core.operands import WEAK, array_from, is_typed, strongest
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
-from everyo.core.traced import staging
+from everyo.core.traced import is_number, staging
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
 from everyo.ops.axes import as_flag
 from everyo.ops.families import primitive
@@ -166,6 +167,8 @@ def asarray(
     data = _stacked(data)
     if not isinstance(data, Tensor):
         return fresh(_array(data, dtype, device, copy, "asarray"))
+    if is_number(data):
+        data = data.data.interpreter.strong(data)
     result = data if dtype is None and device is None else data.to(device=device, dtype=dtype)
     if result is not data and copy is False:
         raise ArgumentError(
@@ -190,19 +193,23 @@ def as_tensors(values: Iterable[Any], operation: str) -> list[Tensor]:
     """Return the operands of one operation as tensors; Python data take the others' dtype and device."""
     values = list(values)
     strong = {i: as_tensor(v) for i, v in enumerate(values) if not _is_python_data(v)}
-    met = list(strong.values()) or ([strongest(map(as_tensor, values))] if values else [])
+    met = list(strong.values()) or ([strongest(map(asarray, values))] if values else [])
     return [strong[i] if i in strong else weak(v, met, operation) for i, v in enumerate(values)]
 
 
 def weak(value: Any, met: Sequence[Tensor], operation: str) -> Tensor:
     """Return an operand as a tensor; Python data take the dtype and device of the tensors that they meet."""
+    if is_number(value):
+        return value.data.interpreter.meeting(value, met)
     if not _is_python_data(value):
         return as_tensor(value, met[0])
     return fresh(array_from(value, met[0].backend, met[0].device, operation, met=met))
 
 
 def _is_python_data(value: Any) -> bool:
-    return not isinstance(value, Tensor) and backend_of(value) is None and next(_tensors(value), None) is None
+    if isinstance(value, Tensor):
+        return is_number(value)
+    return backend_of(value) is None and next(_tensors(value), None) is None and not is_typed(value)
 
 
 def from_numpy(array: Any) -> Tensor:
@@ -346,7 +353,7 @@ def full(
     [7. 7.]
     """
     sizes = normalize_shape(shape, "full")
-    if isinstance(fill_value, Tensor) and _tracked(fill_value) is not None:
+    if isinstance(fill_value, Tensor) and (staging.get() is not None or _tracked(fill_value) is not None):
         value = asarray(fill_value, dtype=dtype, device=device)
         return op.copy(op.broadcast_to(value, shape=sizes))
     value = _array(fill_value, dtype, device, None, "full")

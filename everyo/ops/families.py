@@ -118,6 +118,11 @@ def public(primitive: Primitive) -> Callable[..., Tensor]:
         function = unary(primitive)
     elif count == 2:
         function = binary(primitive)
+    elif count == 3:
+
+        def function(x1: Any, x2: Any, x3: Any, /) -> Any:
+            return apply(primitive, (x1, x2, x3))
+
     else:
 
         def function(*inputs: Any) -> Any:

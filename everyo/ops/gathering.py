@@ -32,12 +32,13 @@ __all__ = [
         "the number of nonzero elements, or of those that a mask selects, differs from example to example",
         "use eo.where(mask, x, 0) instead of x[mask], or loop over the batch in Python",
     ),
+    shaped_by_values=True,
 )
 def _nonzero(xp: Any, x: Any) -> Any:
     return xp.nonzero(x)
 
 
-def _along(xp: Any, shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
+def along_index(xp: Any, shape: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
     """Return the index that picks `indices` along one axis and everything along the others."""
     ndim = len(shape)
     return tuple(
@@ -52,7 +53,7 @@ def _take_batch(take: Any, inputs: Any, batched: Any, size: int, params: Any) ->
     return take(*pair, axis=params["axis"] + 1)
 
 
-def _scatter_batch(scatter: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+def scatter_batch(scatter: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
     values, indices = everywhere(inputs, batched, size)
     return scatter(values, indices, axis=params["axis"] + 1, shape=(size, *params["shape"]))
 
@@ -75,6 +76,8 @@ def _scatter_batch(scatter: Any, inputs: Any, batched: Any, size: int, params: A
     explain=index_errors.along("take_along_axis"),
 )
 def _take_along_axis(xp: Any, x: Any, indices: Any, *, axis: int) -> Any:
+    if x.ndim == indices.ndim and x.size and indices.size == indices.shape[axis]:  # the same slices for all
+        return xp.take(x, xp.reshape(indices, (-1,)), axis=axis)
     return xp.take_along_axis(x, indices, axis=axis)
 
 
@@ -86,16 +89,16 @@ def _take_along_axis(xp: Any, x: Any, indices: Any, *, axis: int) -> Any:
         sample((4,), Integers((4,), 3), axis=0, shape=(3,)),
         sample((2, 1), Values([[0], [-1]]), axis=1, shape=(2, 3)),
     ],
-    batch=_scatter_batch,
+    batch=scatter_batch,
     explain=index_errors.along("scatter_add"),
 )
 def _scatter_along_axis(xp: Any, values: Any, indices: Any, *, axis: int, shape: tuple[int, ...]) -> Any:
     """Add values to zeros of `shape` at positions along one axis: the transpose of `take_along_axis`."""
-    return xp.assemble([_along(xp, shape, indices, axis)], [values], [True], shape, values.dtype)
+    return xp.assemble([along_index(xp, shape, indices, axis)], [values], [True], shape, values.dtype)
 
 
-def _positions(x: Tensor, indices: Any, operation: str) -> Tensor:
-    """Return indices as an integer tensor."""
+def positions_in(x: Tensor, indices: Any, operation: str) -> Tensor:
+    """Return positions in `x` as an integer tensor."""
     found = as_tensor(indices, x)
     if not found.size and not isinstance(indices, Tensor):
         found = found.astype("int64")  # an empty list has no dtype of its own
@@ -163,14 +166,14 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Tensor:
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     axis = normalize_axis(axis, x.ndim, "take")
-    found = _positions(x, indices, "take")
+    found = positions_in(x, indices, "take")
     try:
         return x[(*(slice(None),) * axis, found)]
     except IndexingError as error:
         raise outside("take", x, found, x.shape, axis, error.found) from None
 
 
-def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Tensor:
+def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Tensor:
     """Return for each position of `indices` the element of `x` in that place along an axis.
 
     ``out[i, j] = x[indices[i, j], j]`` for axis 0. The gradient adds up where a position repeats.
@@ -181,8 +184,8 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Tensor:
         Of any dtype.
     indices : integer tensor
         With as many axes as `x`, which broadcast against those of `x` except `axis`.
-    axis : int, default -1
-        The axis that the positions count along.
+    axis : int or None, default -1
+        The axis that the positions count along; None flattens `x` first.
 
     Raises
     ------
@@ -200,11 +203,13 @@ def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Tensor:
      [60]]
     """
     x = as_tensor(x)
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
     axis = normalize_axis(axis, x.ndim, "take_along_axis")
-    return apply(_take_along_axis, (x, _positions(x, indices, "take_along_axis")), {"axis": axis})
+    return apply(_take_along_axis, (x, positions_in(x, indices, "take_along_axis")), {"axis": axis})
 
 
-def put_along_axis(x: Any, indices: Any, values: Any, /, axis: int) -> Tensor:
+def put_along_axis(x: Any, indices: Any, values: Any, /, axis: int | None) -> Tensor:
     """Return `x` with `values` in the places that `take_along_axis` would read; `x` does not change.
 
     The gradient of `x` is 0 in these places, that of `values` comes from them.
@@ -217,8 +222,8 @@ def put_along_axis(x: Any, indices: Any, values: Any, /, axis: int) -> Tensor:
         With as many axes as `x`; where a position repeats, the last value counts.
     values : tensor or number
         Broadcast to the shape of `indices`.
-    axis : int
-        The axis that the positions count along.
+    axis : int or None
+        The axis that the positions count along; None counts them in the flattened tensor.
 
     Raises
     ------
@@ -232,11 +237,14 @@ def put_along_axis(x: Any, indices: Any, values: Any, /, axis: int) -> Tensor:
     [[0. 9. 0.]
      [9. 0. 0.]]
     """
-    out = op.copy(as_tensor(x))
+    x = as_tensor(x)
+    if axis is None:
+        return reshape(put_along_axis(reshape(x, (x.size,)), indices, values, 0), tuple(x.shape))
+    out = op.copy(x)
     axis = normalize_axis(axis, out.ndim, "put_along_axis")
-    found = _same_rank(out, _positions(out, indices, "put_along_axis"), "put_along_axis")
+    found = _same_rank(out, positions_in(out, indices, "put_along_axis"), "put_along_axis")
     try:
-        out[_along(out.backend.xp, tuple(out.shape), found, axis)] = values
+        out[along_index(out.backend.xp, tuple(out.shape), found, axis)] = values
     except IndexingError as error:
         raise outside("put_along_axis", out, found, out.shape, axis, error.found) from None
     except ShapeError as error:
@@ -257,7 +265,7 @@ def _same_rank(x: Tensor, indices: Tensor, operation: str) -> Tensor:
     return indices
 
 
-def _reach(x: Tensor, indices: Tensor, axis: int) -> tuple[slice, ...]:
+def reach(x: Tensor, indices: Tensor, axis: int) -> tuple[slice, ...]:
     """Return the part of `x` that positions smaller than it read from or write to."""
     return tuple(slice(None) if i == axis else slice(n) for i, n in enumerate(indices.shape))
 
@@ -293,15 +301,16 @@ def gather(x: Any, axis: int, indices: Any, /) -> Tensor:
     """
     x = as_tensor(x)
     axis = normalize_axis(axis, x.ndim, "gather")
-    found = _fitting(x, indices, axis, "gather")
+    found = fitting(x, indices, axis, "gather")
     try:
-        return take_along_axis(x[_reach(x, found, axis)], found, axis)
+        return take_along_axis(x[reach(x, found, axis)], found, axis)
     except EveryOError as error:
         raise error.renamed("gather") from None
 
 
-def _fitting(x: Tensor, indices: Any, axis: int, operation: str) -> Tensor:
-    found = _same_rank(x, _positions(x, indices, operation), operation)
+def fitting(x: Tensor, indices: Any, axis: int, operation: str) -> Tensor:
+    """Return positions with as many axes as `x` that are no larger than it except along `axis`."""
+    found = _same_rank(x, positions_in(x, indices, operation), operation)
     if any(n > m for i, (n, m) in enumerate(zip(found.shape, x.shape)) if i != axis):
         raise ShapeError(
             "there are positions beyond the tensor's other axes",
@@ -344,26 +353,39 @@ def scatter_add(x: Any, axis: int, indices: Any, src: Any, /) -> Tensor:
     [4. 0. 2.]
     """
     x = as_tensor(x)
-    src = weak(src, [x], "scatter_add")
     axis = normalize_axis(axis, x.ndim, "scatter_add")
-    found = _fitting(x, indices, axis, "scatter_add")
-    _same_rank(x, src, "scatter_add")
-    if any(n > m for n, m in zip(found.shape, src.shape)):
-        raise ShapeError(
-            "there are more positions than values",
-            operation="scatter_add",
-            inputs=describe(src, found),
-            expected=f"values of at least the shape {tuple(found.shape)}",
-            found=str(tuple(src.shape)),
-            remedy="broadcast the values with eo.broadcast_to, or slice the positions",
-        )
-    src = src[tuple(slice(n) for n in found.shape)]
+    found = fitting(x, indices, axis, "scatter_add")
+    src = fitting_source(x, found, src, "scatter_add")
     shape = tuple(m if i == axis else n for i, (n, m) in enumerate(zip(found.shape, x.shape)))
     added = apply(op.scatter_along_axis, (src, found), {"axis": axis, "shape": shape})
     if shape != tuple(x.shape):
         room = tuple((0, m - n) for n, m in zip(shape, x.shape))
         added = apply(op.pad, (added,), {"pad_width": room, "value": 0})
     return x + added
+
+
+def fitting_source(x: Tensor, indices: Tensor, src: Any, operation: str) -> Tensor:
+    """Return the part of the values to scatter that has positions; a number serves all of them.
+
+    Raises
+    ------
+    ShapeError
+        If there are fewer values than positions along an axis.
+    """
+    src = weak(src, [x], operation)
+    if not src.ndim:
+        return broadcast_to(src, tuple(indices.shape))
+    _same_rank(x, src, operation)
+    if any(n > m for n, m in zip(indices.shape, src.shape)):
+        raise ShapeError(
+            "there are more positions than values",
+            operation=operation,
+            inputs=describe(src, indices),
+            expected=f"values of at least the shape {tuple(indices.shape)}",
+            found=str(tuple(src.shape)),
+            remedy="broadcast the values with eo.broadcast_to, or slice the positions",
+        )
+    return src[tuple(slice(n) for n in indices.shape)]
 
 
 def index_add(x: Any, indices: Any, values: Any, /, *, axis: int = 0) -> Tensor:
@@ -396,7 +418,7 @@ def index_add(x: Any, indices: Any, values: Any, /, *, axis: int = 0) -> Tensor:
     x = as_tensor(x)
     values = weak(values, [x], "index_add")
     axis = normalize_axis(axis, x.ndim, "index_add")
-    found = _positions(x, indices, "index_add")
+    found = positions_in(x, indices, "index_add")
     shape = tuple(x.shape)
     slices = (*shape[:axis], *found.shape, *shape[axis + 1 :])
     try:

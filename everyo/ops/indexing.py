@@ -13,9 +13,10 @@ from typing import Any
 
 from everyo.core.cotangents import Scattered
 from everyo.core.device import backend_of
-from everyo.core.dispatch import WEAK, apply, array_from, explain
+from everyo.core.dispatch import apply, explain
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import current_mode, is_grad_enabled
+from everyo.core.operands import WEAK, array_from
 from everyo.core.ownership import sole_owner
 from everyo.core.registry import op
 from everyo.core.samples import Integers, Values, sample
@@ -206,7 +207,7 @@ def parse(x: Tensor, index: Any, operation: str = "getitem") -> tuple[Template, 
     for start, from_end, mask in masks:
         start += (x.ndim - axes) * from_end
         selected = tuple(x.shape[start : start + mask.ndim])
-        if tuple(mask.shape) != selected:
+        if not _fits(tuple(mask.shape), selected):
             raise IndexingError(
                 "a boolean mask must have the shape of the axes it selects from",
                 operation=operation,
@@ -216,6 +217,13 @@ def parse(x: Tensor, index: Any, operation: str = "getitem") -> tuple[Template, 
                 remedy="compute the mask from the tensor itself, as in x[x > 0], or from one of its rows",
             )
     return tuple(template), arrays
+
+
+def _fits(mask: tuple[int, ...], selected: tuple[int, ...]) -> bool:
+    """Whether a mask has the shape of what it selects from; a size of 0 selects nothing of any axis."""
+    if mask == selected:
+        return True
+    return 0 in mask and len(mask) == len(selected) and all(m in (n, 0) for m, n in zip(mask, selected))
 
 
 def _places(mask: Any, operation: str) -> Any:
@@ -301,6 +309,11 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     GraphStateError
         If `x` is a leaf that requires grad and recording is on.
     """
+    if _unknown_mask(x, index) and (type(value) in WEAK or getattr(value, "shape", None) == ()):
+        value = _in_dtype_of(x, _assigned(x, value))
+        mask = op.reshape(index, shape=(*index.shape, *(1,) * (x.ndim - index.ndim)))
+        x.assign(op.where(mask, value, x))
+        return
     template, arrays = parse(x, index, "setitem")
     value = _assigned(x, value)
     mode = current_mode()
@@ -319,13 +332,29 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
         x.grad_node = None
 
 
+def _unknown_mask(x: Tensor, index: Any) -> bool:
+    """Whether an index is a mask whose number of elements depends on the example, or on the run."""
+    if not isinstance(index, Tensor) or index.dtype.kind != "b" or not index.ndim:
+        return False
+    fits = tuple(index.shape) == tuple(x.shape[: index.ndim])
+    return fits and (index.level > 0 or staging.get() is not None)
+
+
+def _in_dtype_of(x: Tensor, value: Any) -> Any:
+    """Return one value to be written, a number or a 0-d tensor, in the dtype of `x`."""
+    if not isinstance(value, Tensor):
+        return x.backend.asarray(value, x.dtype, x.device)
+    return value if value.dtype == x.dtype else op.astype(value, dtype=x.dtype)
+
+
 def _assigned(x: Tensor, value: Any) -> Any:
     """Return what is written into `x`: a Python number or a tensor whose dtype the assignment may convert."""
     complex_ = type(value) is complex
     if type(value) not in WEAK:
         value = weak(value, [x], "setitem")
         complex_ = value.dtype.kind == "c"
-        graph = value.level or (value.requires_grad and is_grad_enabled())
+        inside = value.level and not value.data.interpreter.writes_outside
+        graph = inside or (value.requires_grad and is_grad_enabled())
         if graph and x.dtype.kind not in DIFFERENTIABLE:
             raise DTypeError(
                 "an integer or boolean tensor cannot hold a value that requires grad",

@@ -7,10 +7,11 @@ from typing import Any
 
 from everyo import ops
 from everyo.core.device import backend_of
-from everyo.core.dispatch import WEAK, binary, unary
+from everyo.core.dispatch import binary, unary
+from everyo.core.operands import WEAK
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.errors import DTypeError, ShapeError, describe
+from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.ops.indexing import getitem, setitem
 
 BINARY = {
@@ -63,14 +64,14 @@ def _in_place(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], An
         if result is NotImplemented:
             return NotImplemented
         if result.shape != self.shape or result.dtype != self.dtype:
-            result = _fitted(result, self)
+            result = fitted(result, self)
         self.assign(result)
         return self
 
     return method
 
 
-def _fitted(result: Any, target: Tensor) -> Any:
+def fitted(result: Any, target: Tensor) -> Any:
     """Return the result of an in-place statement in the dtype of its target, as NumPy converts it."""
     if tuple(result.shape) != tuple(target.shape):
         raise ShapeError(
@@ -93,15 +94,57 @@ def _fitted(result: Any, target: Tensor) -> Any:
     return op.astype(result, dtype=target.dtype)
 
 
-def _reshape(self: Tensor, /, *shape: Any) -> Tensor:
+def _reshape(self: Tensor, /, *shape: Any, copy: bool | None = None) -> Tensor:
     """Return the elements in another shape, given as one tuple or as separate sizes; see `everyo.reshape`."""
-    return ops.reshape(self, shape[0] if len(shape) == 1 else shape)
+    return ops.reshape(self, shape[0] if len(shape) == 1 else shape, copy=copy)
 
 
 def _transpose(self: Tensor, /, *axes: Any) -> Tensor:
     """Return the tensor with its axes reversed or in the order given; see `everyo.transpose`."""
     order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
     return ops.transpose(self, order)
+
+
+def _to_device(self: Tensor, device: str, /, *, stream: Any = None) -> Tensor:
+    """Return the tensor on a device, as the Array API names it; see `everyo.to`."""
+    if stream is not None:
+        raise ArgumentError(
+            "no device of this tensor has streams",
+            operation="to_device",
+            inputs=describe(self),
+            expected="None",
+            found=f"stream={stream!r}",
+            remedy="leave the stream out",
+        )
+    return ops.to(self, device=device)
+
+
+def _array_ufunc(self: Tensor, ufunc: Any, method: str, /, *inputs: Any, **options: Any) -> Any:
+    from everyo.ops.numpy_ufuncs import array_ufunc
+
+    _attach("__array_ufunc__", array_ufunc)  # found at once from now on
+    return array_ufunc(self, ufunc, method, *inputs, **options)
+
+
+def _array_function(self: Tensor, function: Any, types: Any, args: Any, options: Any) -> Any:
+    from everyo.ops.numpy_functions import array_function
+
+    _attach("__array_function__", array_function)
+    return array_function(self, function, types, args, options)
+
+
+def _divmod(self: Tensor, other: Any) -> Any:
+    """Return quotient and remainder; see `everyo.divmod`."""
+    from everyo.ops.quotients import divmod as function
+
+    return NotImplemented if other.__class__ not in WEAK and _foreign(other) else function(self, other)
+
+
+def _rdivmod(self: Tensor, other: Any) -> Any:
+    """Return quotient and remainder of another operand by this one."""
+    from everyo.ops.quotients import divmod as function
+
+    return NotImplemented if other.__class__ not in WEAK and _foreign(other) else function(other, self)
 
 
 def _attach(name: str, method: Callable[..., Any]) -> None:
@@ -125,10 +168,15 @@ def attach() -> None:
     for name, operation in UNARY.items():
         if operation in known:
             _attach(f"__{name}__", unary(known[operation]))
+    _attach("__divmod__", _divmod)
+    _attach("__rdivmod__", _rdivmod)
     _attach("__getitem__", getitem)
     _attach("__setitem__", setitem)
     _attach("reshape", _reshape)
     _attach("transpose", _transpose)
+    _attach("to_device", _to_device)
+    _attach("__array_ufunc__", _array_ufunc)
+    _attach("__array_function__", _array_function)
     for name in METHODS:
         if hasattr(ops, name):
             setattr(Tensor, name, getattr(ops, name))

@@ -39,9 +39,9 @@ def _slope(x: Any, out: Any, axis: AxisParam, keepdims: bool, ord: float) -> Any
     if ord == 2:
         return u
     size = op.abs(u)
-    if ord > 2:
+    if ord >= 3:
         return u * size ** (ord - 2)
-    zero = op.equal(size, 0)  # |u|**(ord - 2) is infinite there
+    zero = op.equal(size, 0)  # |u|**(ord - 2), or its derivative, is infinite there
     return op.where(zero, 0, u * op.where(zero, 1, size) ** (ord - 2))
 
 
@@ -65,14 +65,16 @@ def _norm_samples() -> list[Sample]:
 
 @primitive(_norm_vjp, _norm_jvp, samples=_norm_samples, batch=along("axis"))
 def _vector_norm(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, ord: float) -> Any:
+    if ord == 2:
+        total = _sum_of_squares(xp, x, axis, keepdims)
+        if total is not None:
+            return xp.sqrt(total)
     sizes = xp.abs(x)
     if ord < 0:
         require_elements(x, axis, "vector_norm")
     elif 0 in x.shape:
         return xp.sum(sizes, axis=axis, keepdims=keepdims)
     extreme = (xp.max if ord > 0 else xp.min)(sizes, axis=axis, keepdims=True)
-    if ord == 2 and _squares_fit(xp, extreme):
-        return xp.sqrt(xp.sum(sizes * sizes, axis=axis, keepdims=keepdims))
     # Scaled by a power of two near the extreme element: exact, and no power over- or underflows.
     ordinary = xp.isfinite(extreme) & (extreme > 0)
     scale = xp.exp2(xp.floor(xp.log2(xp.where(ordinary, extreme, xp.ones_like(extreme)))))
@@ -84,10 +86,20 @@ def _vector_norm(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, ord: float
     return out if keepdims else xp.squeeze(out, axis=axis)
 
 
-def _squares_fit(xp: Any, largest: Any) -> bool:
-    """Whether sums of squares of elements up to `largest` stay clear of the ends of the float range."""
-    limits = xp.finfo(largest.dtype)
-    return bool(xp.all((largest > limits.tiny**0.25) & (largest < limits.max**0.25)))
+def _sum_of_squares(xp: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
+    """Return the sums of squares, or None if one is zero or near an end of the float range."""
+    whole = (axis is None or len(axis) == x.ndim) and x.dtype.itemsize > 2
+    with xp.errstate(over="ignore", under="ignore", invalid="ignore"):
+        if whole:  # one product, without an array of squares
+            flat = xp.ravel(x, order="K")
+            total = xp.reshape(xp.real(xp.vdot(flat, flat)), (1,) * x.ndim if keepdims else ())
+        else:
+            squares = x.real * x.real + x.imag * x.imag if x.dtype.kind == "c" else x * x
+            total = xp.sum(squares, axis=axis, keepdims=keepdims)
+    limits = xp.finfo(total.dtype)
+    # What underflows beside a sum that is so much larger does not count.
+    fits = xp.all((total > limits.tiny**0.75) & (total < limits.max))
+    return total if fits else None
 
 
 def vector_norm(x: Any, /, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from everyo.core.batching import trailing
+from everyo.core.batching import everywhere, front, trailing
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
-from everyo.core.samples import Distinct, Values, sample
+from everyo.core.samples import Distinct, Integers, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
 from everyo.ops.axes import as_flag
@@ -18,26 +18,141 @@ from everyo.ops.creation import as_tensor, ones
 from everyo.ops.families import primitive
 from everyo.ops.windows import Window, per_axis, require_room, require_spatial
 
+_BLOCK = 1 << 15  # elements at a time
+
 __all__ = ["avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d"]
 
 
-def _winners(x: Any, out: Any, window: Window) -> tuple[Any, Any]:
-    """Return which elements of each window are its maximum (a NaN is, if there is one) and how many."""
-    elements = op.sliding_windows(x, window=window)
-    winners = op.logical_or(op.equal(elements, out), op.not_equal(elements, elements))
-    return winners, op.sum(op.astype(winners, dtype=out.dtype), axis=(0,), keepdims=False)
-
-
 def _max_pool_vjp(g: Any, x: Any, out: Any, window: Window) -> Any:
-    winners, count = _winners(x, out, window)
-    shares = op.where(winners, g / count, 0)
-    return op.overlap_add(shares, sizes=tuple(x.shape[-len(window.kernel) :]), window=window)
+    winners, number = op.pool_winners(x, out, window=window)
+    return op.spread_to_chosen(
+        g / number, winners, sizes=tuple(x.shape[-len(window.kernel) :]), window=window
+    )
 
 
 def _max_pool_jvp(t: Any, x: Any, out: Any, window: Window) -> Any:
-    winners, count = _winners(x, out, window)
-    moving = op.where(winners, op.sliding_windows(t, window=window), 0)
-    return op.sum(moving, axis=(0,), keepdims=False) / count
+    winners, number = op.pool_winners(x, out, window=window)
+    return op.sum_of_chosen(t, winners, window=window) / number
+
+
+def _offsets(window: Window) -> Iterator[tuple[int, ...]]:
+    return itertools.product(*map(range, window.kernel))
+
+
+def _elements(xp: Any, x: Any, window: Window) -> Iterator[Any]:
+    """Yield for each offset in the window a view of the elements there, of all windows."""
+    windows = xp.sliding_windows(x, *window)
+    lead = (slice(None),) * (x.ndim - len(window.kernel))
+    return (windows[(*lead, *offset)] for offset in _offsets(window))
+
+
+def _winners_batch(winners: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    found, number = winners(*everywhere(inputs, batched, size), **params)
+    return front(found, 1), number
+
+
+def _parts(shape: tuple[int, ...], rank: int) -> Iterator[slice]:
+    """Yield slices of the first axis of positions, for temporaries that stay in the cache."""
+    count = shape[-rank]
+    step = max(_BLOCK * count // max(math.prod(shape), 1), 1)
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
+def _part(rows: slice, rank: int) -> tuple[Any, ...]:
+    return (..., rows, *(slice(None),) * (rank - 1))
+
+
+@primitive(
+    None,
+    None,
+    missing="its results are discrete",
+    samples=lambda: [sample((1, 3), (1, 2), window=Window((2,), (1,), (1,), ((0, 0),)))],
+    batch=_winners_batch,
+)
+def _pool_winners(xp: Any, x: Any, out: Any, *, window: Window) -> Any:
+    """Return which elements of each window, first axis, are its maximum (a NaN is), and how many."""
+    winners = xp.empty((math.prod(window.kernel), *out.shape), dtype=bool)
+    number = xp.zeros(out.shape, dtype="uint8" if winners.shape[0] < 256 else "int64")
+    void = out.dtype.kind == "f" and bool(xp.any(out != out))
+    for block in (_part(rows, len(window.kernel)) for rows in _parts(out.shape, len(window.kernel))):
+        for here, element in zip(winners, _elements(xp, x, window), strict=True):
+            xp.equal(element[block], out[block], out=here[block])
+            if void:
+                here[block] |= (element[block] != element[block]) & (out[block] != out[block])
+            number[block] += xp.astype(here[block], number.dtype)
+    return winners, xp.astype(number, out.dtype)
+
+
+def _choice(*rows: list[bool]) -> Values:
+    return Values([[row] for row in rows])
+
+
+def _spread_batch(spread: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    x, winners = everywhere(inputs, batched, size)
+    return spread(x, front(winners, 1), **params)
+
+
+_LINE = Window((2,), (1,), (1,), ((0, 0),))
+_PLANE = Window((2, 1), (2, 1), (1, 2), ((0, 0), (0, 0)))
+
+
+@primitive(
+    (lambda g, winners, window: op.sum_of_chosen(g, winners, window=window), None),
+    (
+        lambda t, winners, sizes, window: op.spread_to_chosen(t, winners, sizes=sizes, window=window),
+        None,
+    ),
+    missing="the choice is boolean",
+    samples=lambda: [
+        sample((1, 3), _choice([True, False, True], [True, False, False]), sizes=(4,), window=_LINE),
+        sample((1, 3), _choice([True, False, True], [True, False, False]), sizes=(2, 3), window=_PLANE),
+        sample((0, 3), Integers((2, 0, 3), 2), sizes=(4,), window=_LINE),
+    ],
+    batch=_spread_batch,
+)
+def _spread_to_chosen(xp: Any, x: Any, winners: Any, *, sizes: tuple[int, ...], window: Window) -> Any:
+    """Add the value of each window to its chosen elements."""
+    lead = x.shape[: x.ndim - len(sizes)]
+    total = xp.zeros((*lead, *sizes), dtype=x.dtype)
+    finite = bool(xp.all(xp.isfinite(x)))
+    whole = [slice(0, n) for n in x.shape[len(lead) :]]
+    for rows in _parts(x.shape, len(sizes)):
+        block = _part(rows, len(sizes))
+        for chosen, offset in zip(winners, _offsets(window), strict=True):
+            part = x[block] * chosen[block] if finite else xp.where(chosen[block], x[block], 0)
+            total[(..., *_places(window, offset, [rows, *whole[1:]]))] += part
+    return total
+
+
+def _places(window: Window, offset: tuple[int, ...], positions: list[slice]) -> list[slice]:
+    """Return where the elements at an offset in the windows of these positions stand."""
+    axes = zip(offset, window.dilation, window.stride, positions, strict=True)
+    return [slice(o * d + s * p.start, o * d + s * (p.stop - 1) + 1, s) for o, d, s, p in axes]
+
+
+@primitive(
+    (
+        lambda g, x_shape, winners, window: op.spread_to_chosen(
+            g, winners, sizes=tuple(x_shape[-len(window.kernel) :]), window=window
+        ),
+        None,
+    ),
+    (lambda t, winners, window: op.sum_of_chosen(t, winners, window=window), None),
+    missing="the choice is boolean",
+    samples=lambda: [
+        sample((1, 4), _choice([True, False, True], [True, False, False]), window=_LINE),
+        sample((2, 3), _choice([True, False, True], [True, False, False]), window=_PLANE),
+        sample((0, 4), Integers((2, 0, 3), 2), window=_LINE),
+    ],
+    batch=_spread_batch,
+)
+def _sum_of_chosen(xp: Any, x: Any, winners: Any, *, window: Window) -> Any:
+    """Sum the chosen elements of each window: the transpose."""
+    total: Any = xp.zeros(winners.shape[1:], dtype=x.dtype)
+    for block in (_part(rows, len(window.kernel)) for rows in _parts(total.shape, len(window.kernel))):
+        for chosen, element in zip(winners, _elements(xp, x, window), strict=True):
+            total[block] += xp.where(chosen[block], element[block], 0)
+    return total
 
 
 def _max_pool_samples() -> list[Any]:
@@ -60,12 +175,11 @@ def _max_pool_batch(max_pool: Any, inputs: Any, batched: Any, size: int, params:
 def _max_pool(xp: Any, x: Any, *, window: Window) -> Any:
     """Maximum of each window; `window` has no padding. Ties share the cotangent equally."""
     rank = len(window.kernel)
-    windows = xp.sliding_windows(x, *window)
-    lead = (slice(None),) * (x.ndim - rank)
-    elements = (windows[(*lead, *offset)] for offset in itertools.product(*map(range, window.kernel)))
-    out = xp.copy(next(elements))
-    for element in elements:
-        out = xp.maximum(out, element)
+    first, *others = _elements(xp, x, window)
+    out = xp.array(first, order="C")
+    for block in (_part(rows, rank) for rows in _parts(out.shape, rank)):
+        for element in others:
+            xp.maximum(out[block], element[block], out=out[block])
     return out
 
 

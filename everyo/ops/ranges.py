@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from everyo.core.device import backend_for
-from everyo.core.dtypes import DIFFERENTIABLE, as_dtype, default_for, get_default_dtype, refuse_complex
+from everyo.core.dtypes import (
+    DIFFERENTIABLE,
+    as_dtype,
+    default_for,
+    float64,
+    get_default_dtype,
+    refuse_complex,
+)
+from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.axes import as_flag, as_integer
-from everyo.ops.creation import made, normalize_shape, number
+from everyo.ops.creation import as_tensors, made, normalize_shape, number
+from everyo.ops.shape import moveaxis
 
 __all__ = ["arange", "eye", "linspace"]
 
@@ -61,6 +70,7 @@ def linspace(
     dtype: Any = None,
     device: str | None = None,
     endpoint: bool = True,
+    axis: int = 0,
     requires_grad: bool = False,
 ) -> Tensor:
     """Return `num` evenly spaced numbers from `start` to `stop`.
@@ -69,36 +79,72 @@ def linspace(
 
     Parameters
     ----------
-    start, stop : number or 0-d tensor
-        The ends.
+    start, stop : number or tensor
+        The ends, of shapes that broadcast.
     num : int, default 50
         How many numbers.
+    dtype : dtype-like, optional
+        The dtype of the result; numbers are rounded down to integers.
     endpoint : bool, default True
         Whether `stop` is the last of them.
+    axis : int, default 0
+        The axis of the result along which they lie, if the ends have axes.
+
+    Returns
+    -------
+    Tensor
+        Of shape ``(num,)``, or the shape of the ends with an axis of `num` more.
+
+    Raises
+    ------
+    ShapeError
+        If the ends do not broadcast.
 
     Examples
     --------
     >>> import everyo as eo
     >>> print(eo.linspace(0, 1, 5))
     [0.   0.25 0.5  0.75 1.  ]
+    >>> print(eo.linspace(eo.tensor([0.0, 1.0]), 4.0, 3))
+    [[0.  1. ]
+     [2.  2.5]
+     [4.  4. ]]
     """
     endpoint = as_flag(endpoint, "endpoint", "linspace")
-    if isinstance(start, Tensor) or isinstance(stop, Tensor):
-        ends = [v if isinstance(v, Tensor) else number(v, "linspace", "an end") for v in (start, stop)]
-        anchors = [v for v in ends if isinstance(v, Tensor)]
-        floats = [v.dtype for v in anchors if v.dtype.kind in DIFFERENTIABLE]
-        between = anchors[0].backend.xp.result_type(*floats) if floats else None
-        place = anchors[0].device if device is None else device
-        weights = linspace(0, 1, num, dtype=between, device=place, endpoint=endpoint)
-        points = ends[0] * (1 - weights) + ends[1] * weights
-        return points if dtype is None else points.astype(dtype, copy=False)
+    if not is_plain(start) or not is_plain(stop):
+        return _between((start, stop), num, dtype, device, endpoint, axis)
     backend, place = backend_for(device)
     (count,) = normalize_shape(as_integer(num, "num", "linspace"), "linspace")
     ends = [number(v, "linspace", "an end") for v in (start, stop)]
     array = backend.xp.linspace(*ends, count, endpoint=endpoint)
     wanted = as_dtype(dtype) if dtype is not None else default_for(array.dtype.kind) or array.dtype
     refuse_complex(array.dtype, wanted, "linspace")
+    array = backend.xp.floor(array) if wanted.kind in "iu" else array
     return made(backend.asarray(array, wanted, place), requires_grad, "linspace")
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is a Python number, which takes the dtype of what it meets."""
+    return not hasattr(value, "dtype") and not isinstance(value, (list, tuple))
+
+
+def _between(ends: Any, num: Any, dtype: Any, device: str | None, endpoint: bool, axis: int) -> Tensor:
+    """Return evenly spaced numbers between ends of which one at least is a tensor."""
+    low, high = as_tensors(ends, "linspace")
+    floats = [v.dtype for v in (low, high) if v.dtype.kind in DIFFERENTIABLE]
+    between = low.backend.xp.result_type(*floats) if floats else float64
+    place = low.device if device is None else device
+    (count,) = normalize_shape(as_integer(num, "num", "linspace"), "linspace")
+    numbers = arange(count, dtype=between, device=place).reshape((count,) + (1,) * max(low.ndim, high.ndim))
+    points = (
+        low + (high - low) / max(count - endpoint, 1) * numbers
+    )  # NumPy's formula: whole numbers stay whole
+    if endpoint and count > 1:
+        points = op.where(numbers == count - 1, high, points)
+    points = moveaxis(points, 0, axis)
+    if dtype is None:
+        return points
+    return (op.floor(points) if as_dtype(dtype).kind in "iu" else points).astype(dtype, copy=False)
 
 
 def eye(

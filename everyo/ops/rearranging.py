@@ -423,4 +423,4 @@ def repeat(x: Any, /, repeats: int | Sequence[int], axis: int | None = None) -> 
         copies = broadcast_to(reshape(x, (*lead, n, 1, *tail)), (*lead, n, counts[0], *tail))
         return reshape(copies, (*lead, n * counts[0], *tail))
     xp = x.backend.xp
-    return x[(slice(None),) * axis + (xp.repeat(xp.arange(n), xp.asarray(counts)),)]
+    return x[(slice(None),) * axis + (xp.repeat(xp.arange(n), xp.asarray(counts, dtype=xp.int64)),)]

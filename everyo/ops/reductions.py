@@ -185,7 +185,7 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     return in_dtype(lambda x: reduce(_mean, x, axis, keepdims), x, dtype)
 
 
-def _product_of_others(x: Any, axis: int) -> Any:
+def product_of_others(x: Any, axis: int) -> Any:
     """Return for each element the product of all others along `axis`, right where elements are zero."""
     before = op.cumprod(x, axis=axis, reverse=False, exclusive=True)
     after = op.cumprod(x, axis=axis, reverse=True, exclusive=True)
@@ -193,11 +193,11 @@ def _product_of_others(x: Any, axis: int) -> Any:
 
 
 def _prod_vjp(g: Any, x: Any, axis: int) -> Any:
-    return op.multiply_absorbing(expand(g, x.shape, (axis,), False), _product_of_others(x, axis))
+    return op.multiply_absorbing(expand(g, x.shape, (axis,), False), product_of_others(x, axis))
 
 
 def _prod_jvp(t: Any, x: Any, axis: int) -> Any:
-    return op.sum(op.multiply_absorbing(t, _product_of_others(x, axis)), axis=(axis,), keepdims=False)
+    return op.sum(op.multiply_absorbing(t, product_of_others(x, axis)), axis=(axis,), keepdims=False)
 
 
 def _prod_samples() -> list[Sample]:

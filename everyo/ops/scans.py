@@ -13,12 +13,17 @@ from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
 from everyo.ops.axes import as_integer, normalize_axis
-from everyo.ops.creation import as_tensor
+from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import elementwise, linear, primitive
 from everyo.ops.reductions import in_dtype, zero_absorbs
 from everyo.ops.shape import apart
 
 __all__ = ["cumprod", "cumsum", "diff"]
+
+
+_WIDEST = 2.0**1000  # running products this far from 1 are not divided by
+_BLOCKWISE = 1 << 16  # more elements than this are scanned in blocks, these many elements at a time:
+_LANES = 4096
 
 
 def _samples(**params: Any) -> list[Sample]:
@@ -108,6 +113,10 @@ def _recurrence_samples() -> list[Sample]:
 def _linear_recurrence(xp: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     """Solve ``r[i] = a[i] * r[i - 1] + b[i]`` from ``r[-1] = 0``, in log2(n) steps on whole arrays."""
     a, b = factors, drive = [_along_front(xp, x, axis, reverse) for x in (a, b)]
+    if b.size > _BLOCKWISE:
+        found = _in_blocks(xp, a, b)
+        if xp.all(xp.isfinite(found)):
+            return _back(xp, found, axis, reverse)
     step = 1
     while step < b.shape[0]:  # each r[i] already covers `step` terms, and a[i] their product
         b = xp.concat([b[:step], b[step:] + _times(xp, a[step:], b[:-step])])
@@ -116,6 +125,24 @@ def _linear_recurrence(xp: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> 
     if not xp.all(xp.isfinite(b)):  # a product of several factors may overflow where no r[i] does
         b = _one_by_one(xp, factors, drive)
     return _back(xp, b, axis, reverse)
+
+
+def _in_blocks(xp: Any, a: Any, b: Any) -> Any:
+    """Solve a linear recurrence along the first axis in blocks, all at once, and then join the blocks."""
+    shape, n, rest = b.shape, b.shape[0], math.prod(b.shape[1:])
+    count = max(1, min(math.isqrt(n), _LANES // max(rest, 1)))
+    length = -(-n // count)
+    gap = ((0, count * length - n), (0, 0))
+    a, b = (xp.pad(xp.reshape(x, (n, rest)), gap) for x in (a, b))
+    a, b = (xp.ascontiguousarray(xp.reshape(x, (count, length, rest)).swapaxes(0, 1)) for x in (a, b))
+    with xp.errstate(all="ignore"):
+        for i in range(1, length):
+            b[i] += a[i] * b[i - 1]
+            a[i] *= a[i - 1]  # the factor of what comes from before the block
+        for j in range(1, count):
+            b[-1, j] += a[-1, j] * b[-1, j - 1]
+        b[:-1, 1:] += a[:-1, 1:] * b[-1, :-1]
+    return xp.reshape(xp.reshape(b.swapaxes(0, 1), (count * length, rest))[:n], shape)
 
 
 def _one_by_one(xp: Any, a: Any, b: Any) -> Any:
@@ -127,18 +154,20 @@ def _one_by_one(xp: Any, a: Any, b: Any) -> Any:
 
 
 def _cumprod_vjp(g: Any, x: Any, axis: int, reverse: bool, exclusive: bool) -> Any:
-    """``before[i] * (g[i] + x[i+1] * (g[i+1] + x[i+2] * ...))``: no division by an element."""
     if exclusive:
         g = op.delay(g, axis=axis, reverse=not reverse)
-    ahead = op.delay(x, axis=axis, reverse=not reverse)
-    later = op.linear_recurrence(ahead, g, axis=axis, reverse=not reverse)
-    return op.multiply_absorbing(op.cumprod(x, axis=axis, reverse=reverse, exclusive=True), later)
+    return op.cumprod_pull(g, x, axis=axis, reverse=reverse)
 
 
 def _cumprod_jvp(t: Any, x: Any, axis: int, reverse: bool, exclusive: bool) -> Any:
-    before = op.cumprod(x, axis=axis, reverse=reverse, exclusive=True)
-    change = op.linear_recurrence(x, op.multiply_absorbing(before, t), axis=axis, reverse=reverse)
+    change = _change(t, x, axis, reverse)
     return op.delay(change, axis=axis, reverse=reverse) if exclusive else change
+
+
+def _change(t: Any, x: Any, axis: int, reverse: bool) -> Any:
+    """Return the change of the running products that include each element itself."""
+    before = op.cumprod(x, axis=axis, reverse=reverse, exclusive=True)
+    return op.linear_recurrence(x, op.multiply_absorbing(before, t), axis=axis, reverse=reverse)
 
 
 def _cumprod_samples() -> list[Sample]:
@@ -160,6 +189,83 @@ def _cumprod(xp: Any, x: Any, *, axis: int, reverse: bool = False, exclusive: bo
     if exclusive:
         x = xp.concat([xp.ones_like(x[:1]), x[:-1]])
     return _back(xp, zero_absorbs(xp, lambda factors: xp.cumprod(factors, axis=0), x), axis, reverse)
+
+
+def _pull_parts(g: Any, x: Any, axis: int, reverse: bool) -> tuple[Any, Any, Any]:
+    """Return the two factors of the cotangent, and the recurrence that the second solves.
+
+    They are the product before an element and ``g[i] + x[i+1] * (g[i+1] + x[i+2] * ...)``: no division.
+    """
+    before = op.cumprod(x, axis=axis, reverse=reverse, exclusive=True)
+    ahead = op.delay(x, axis=axis, reverse=not reverse)
+    return before, op.linear_recurrence(ahead, g, axis=axis, reverse=not reverse), ahead
+
+
+def _pull_vjp(c: Any, needs: Any, g: Any, x: Any, axis: int, reverse: bool) -> Any:
+    if not needs[1]:
+        return _change(c, x, axis, reverse), None
+    before, later, ahead = _pull_parts(g, x, axis, reverse)
+    drive = op.multiply_absorbing(c, before)
+    slope, back = _recurrence_vjp(drive, (True, True), ahead, later, axis, not reverse)
+    first = _cumprod_vjp(op.multiply_absorbing(c, later), x, axis, reverse, True)
+    return back, first + op.delay(slope, axis=axis, reverse=reverse)
+
+
+def _pull_jvp(tangents: Any, g: Any, x: Any, axis: int, reverse: bool) -> Any:
+    tg, tx = tangents
+    change: Any = 0 if tg is None else op.cumprod_pull(tg, x, axis=axis, reverse=reverse)
+    if tx is None:
+        return change
+    before, later, ahead = _pull_parts(g, x, axis, reverse)
+    moved = _recurrence_jvp_a(op.delay(tx, axis=axis, reverse=not reverse), ahead, later, axis, not reverse)
+    first = op.multiply_absorbing(_cumprod_jvp(tx, x, axis, reverse, True), later)
+    return change + first + op.multiply_absorbing(before, moved)
+
+
+def _pull_samples() -> list[Sample]:
+    zeros = Values([2.0, 0.0, 3.0, 0.0, -1.5])
+    pairs = [(s.inputs[0], s.params) for s in _samples()]
+    return [
+        *(sample(shape, shape, **params) for shape, params in pairs),
+        *(sample((5,), zeros, axis=0, reverse=r) for r in (False, True)),
+    ]
+
+
+@primitive(_pull_vjp, _pull_jvp, samples=_pull_samples, batch=along("axis"), linear_in=(0,))
+def _cumprod_pull(xp: Any, g: Any, x: Any, *, axis: int, reverse: bool) -> Any:
+    """Cotangent of the factors of running products, given that of the products."""
+    found = _pulled_by_division(xp, g, x, axis, reverse)
+    if found is None:
+        before, later, _ = _pull_parts(g, x, axis, reverse)
+        found = op.multiply_absorbing(before, later)
+    return found
+
+
+def _pulled_by_division(xp: Any, g: Any, x: Any, axis: int, reverse: bool) -> Any | None:
+    """Return the running sum of ``g * out`` from the end, divided by `x`; None where that loses digits.
+
+    It is the recurrence of the other way, scaled by the products, and rounds as well while they are normal.
+    """
+    if x.dtype.kind != "f" or g.dtype.kind != "f" or not x.size:
+        return None
+    with xp.errstate(all="ignore"):
+        wide = xp.astype(x, "float64", copy=False)
+        if reverse:
+            wide = xp.flip(wide, axis=axis)
+        products = xp.cumprod(wide, axis=axis)
+        size = xp.abs(products)
+        if not (xp.min(size) > 1 / _WIDEST and xp.max(size) < _WIDEST):
+            return None
+        products *= xp.flip(g, axis=axis) if reverse else g
+        tiny = xp.finfo(products.dtype).tiny
+        xp.abs(products, out=size)
+        if xp.min(size) < tiny and xp.any((size < tiny) & ((xp.flip(g, axis=axis) if reverse else g) != 0)):
+            return None
+        ends = xp.flip(products, axis=axis)
+        xp.cumsum(ends, axis=axis, out=ends)
+        products /= wide
+        found = xp.flip(products, axis=axis) if reverse else products
+        return xp.astype(found, x.dtype, copy=False) if xp.all(xp.isfinite(found)) else None
 
 
 def _scan(running: Primitive, x: Any, axis: int | None, dtype: Any) -> Tensor:
@@ -226,19 +332,21 @@ def cumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     return _scan(op.cumprod, x, axis, dtype)
 
 
-def diff(x: Any, /, axis: int = -1, *, n: int = 1) -> Tensor:
+def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """Differences of neighbours along an axis: ``x[i + 1] - x[i]``, `n` times over.
 
-    The gradient is ``g[i - 1] - g[i]``.
+    The gradient is ``g[i - 1] - g[i]``, also for what is prepended and appended.
 
     Parameters
     ----------
     x : tensor
-        At least 1-d.
-    axis : int, default -1
-        The axis to go along.
+        At least 1-d. Of booleans the difference is whether they differ.
     n : int, default 1
         How often.
+    axis : int, default -1
+        The axis to go along.
+    prepend, append : tensor or number, optional
+        What is joined to `x` along `axis` first; a number stands for a slice of length 1.
 
     Returns
     -------
@@ -248,16 +356,16 @@ def diff(x: Any, /, axis: int = -1, *, n: int = 1) -> Tensor:
     Raises
     ------
     ShapeError
-        If `n` is negative.
+        If `n` is negative, or something that is joined does not fit.
 
     Examples
     --------
     >>> import everyo as eo
-    >>> print(eo.diff(eo.tensor([1.0, 4.0, 9.0])))
-    [3. 5.]
+    >>> print(eo.diff(eo.tensor([1.0, 4.0, 9.0]), prepend=0.0))
+    [1. 3. 5.]
     """
     x = as_tensor(x)
-    before = (slice(None),) * normalize_axis(axis, x.ndim, "diff")
+    axis = normalize_axis(axis, x.ndim, "diff")
     if as_integer(n, "n", "diff") < 0:
         raise ShapeError(
             "n must not be negative",
@@ -266,7 +374,30 @@ def diff(x: Any, /, axis: int = -1, *, n: int = 1) -> Tensor:
             found=f"n={n}",
             remedy="use eo.cumsum for the inverse of a difference",
         )
-    x = apart(x)
+    x = _lengthened(x, axis, prepend, append) if n else apart(x)
     for _ in range(n):
-        x = x[(*before, slice(1, None))] - x[(*before, slice(None, -1))]
+        x = neighbours(x, axis)
     return x
+
+
+def _lengthened(x: Tensor, axis: int, prepend: Any, append: Any) -> Tensor:
+    """Return `x` with what comes before and after it along an axis."""
+    if prepend is None and append is None:
+        return apart(x)
+    parts = []
+    for part in (prepend, x, append):
+        if part is None:
+            continue
+        part = weak(part, [x], "diff")
+        if not part.ndim:
+            part = op.broadcast_to(part, shape=tuple(1 if i == axis else m for i, m in enumerate(x.shape)))
+        parts.append(part)
+    return apply(op.concat, parts, {"axis": axis})
+
+
+def neighbours(x: Any, axis: int) -> Any:
+    """Return the differences of neighbours along an axis."""
+    lead = (slice(None),) * axis
+    later = op.getitem(x, index=(*lead, slice(1, None)))
+    earlier = op.getitem(x, index=(*lead, slice(None, -1)))
+    return op.not_equal(later, earlier) if x.dtype.kind == "b" else later - earlier

@@ -12,7 +12,7 @@ from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
-from everyo.errors import ShapeError, describe
+from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_integers, normalize_axes, normalize_axis
 from everyo.ops.creation import as_list, as_tensor, normalize_shape
 from everyo.ops.families import linear, public
@@ -152,7 +152,7 @@ def apart(x: Tensor) -> Tensor:
     return apply(_reshape, (x,), {"shape": tuple(x.shape)})
 
 
-def reshape(x: Any, /, shape: int | Sequence[int]) -> Tensor:
+def reshape(x: Any, /, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
     """Return the elements, in the same order, in another shape.
 
     Parameters
@@ -161,6 +161,8 @@ def reshape(x: Any, /, shape: int | Sequence[int]) -> Tensor:
         Of any shape and dtype.
     shape : int or sequence of int
         The new shape; one size may be -1, which stands for what remains.
+    copy : bool, optional
+        True puts the elements into memory of their own, False refuses to; by default only where it must be.
 
     Returns
     -------
@@ -171,6 +173,8 @@ def reshape(x: Any, /, shape: int | Sequence[int]) -> Tensor:
     ------
     ShapeError
         If the sizes do not multiply to the number of elements.
+    ArgumentError
+        If `copy` is False and the elements do not lie in memory as the new shape needs them.
 
     Examples
     --------
@@ -180,7 +184,21 @@ def reshape(x: Any, /, shape: int | Sequence[int]) -> Tensor:
      [3 4 5]]
     """
     x = as_tensor(x)
-    return apply(_reshape, (x,), {"shape": _resolve(x, shape)})
+    out = apply(_reshape, (x,), {"shape": _resolve(x, shape)})
+    if copy is None:
+        return out
+    if copy:
+        return op.copy(out)
+    if out.size and not out.level and not out.backend.xp.may_share_memory(out.data, x.data):
+        raise ArgumentError(
+            "the elements have to move for this shape",
+            operation="reshape",
+            inputs=describe(x),
+            expected=f"elements that lie in the order of shape {tuple(out.shape)}",
+            found="copy=False",
+            remedy="leave out copy=False",
+        )
+    return out
 
 
 def _resolve(x: Tensor, shape: Any) -> tuple[int, ...]:

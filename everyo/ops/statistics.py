@@ -13,7 +13,7 @@ from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import normalize_axes
-from everyo.ops.creation import real_number
+from everyo.ops.creation import as_tensors, real_number
 from everyo.ops.families import primitive
 from everyo.ops.norms import direction
 from everyo.ops.reductions import (
@@ -35,6 +35,13 @@ def centred(x: Any, axis: AxisParam) -> Any:
     """Return `x` without its mean along `axis`; exactly 0 where all elements are equal."""
     d = x - op.mean(x, axis=axis, keepdims=True)
     return d - op.mean(d, axis=axis, keepdims=True)  # takes away the rounding error of the first mean
+
+
+def _distances(x: Any, axis: AxisParam) -> Any:
+    """Return an array of its own with what `centred` returns."""
+    d = x - op.mean(x, axis=axis, keepdims=True)
+    d -= op.mean(d, axis=axis, keepdims=True)
+    return d
 
 
 def _freedom(x_shape: tuple[int, ...], axis: AxisParam, correction: float) -> float:
@@ -64,9 +71,12 @@ def _var_samples() -> list[Sample]:
 
 @primitive(_var_vjp, _var_jvp, samples=_var_samples, batch=along("axis"))
 def _var(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, correction: float) -> Any:
-    d = centred(x, axis)
-    squares = xp.real(d * xp.conj(d)) if d.dtype.kind == "c" else d * d
-    return xp.sum(squares, axis=axis, keepdims=keepdims) / _freedom(x.shape, axis, correction)
+    d = _distances(x, axis)
+    if d.dtype.kind == "c":
+        d = xp.real(d * xp.conj(d))
+    else:
+        d *= d
+    return xp.sum(d, axis=axis, keepdims=keepdims) / _freedom(x.shape, axis, correction)
 
 
 def _std_slope(x: Any, out: Any, axis: AxisParam, keepdims: bool, correction: float) -> Any:
@@ -86,8 +96,21 @@ def _std_jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, correcti
 
 @primitive(_std_vjp, _std_jvp, samples=_var_samples, batch=along("axis"))
 def _std(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, correction: float) -> Any:
-    norm = op.vector_norm(centred(x, axis), axis=axis, keepdims=keepdims, ord=2)
+    norm = _norm(xp, x, axis, keepdims)
     return norm / math.sqrt(_freedom(x.shape, axis, correction))
+
+
+def _norm(xp: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
+    """Return the 2-norm of the distances; from plain squares where these neither over- nor underflow."""
+    if x.dtype.kind == "f":
+        d = _distances(x, axis)
+        with xp.errstate(all="ignore"):
+            d *= d
+            total = xp.sum(d, axis=axis, keepdims=keepdims)
+        limits = xp.finfo(total.dtype)
+        if xp.all((total > limits.tiny / limits.eps**2) & (total < limits.max)):
+            return xp.sqrt(total)
+    return op.vector_norm(_distances(x, axis), axis=axis, keepdims=keepdims, ord=2)
 
 
 def _statistic(
@@ -214,10 +237,9 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, *, keepdims: bool
     >>> eo.average(eo.tensor([1.0, 4.0]), weights=eo.tensor([2.0, 1.0])).item()
     2.0
     """
-    x = inexact(x)
     if weights is None:
-        return reduce(op.mean, x, axis, keepdims, operation="average")
-    weights = inexact(weights)
+        return reduce(op.mean, inexact(x), axis, keepdims, operation="average")
+    x, weights = map(inexact, as_tensors((x, weights), "average"))
     if weights.shape != x.shape:
         axes = normalize_axes(axis, x.ndim, "average")
         lengths = tuple(x.shape[i] for i in axes)

@@ -206,12 +206,24 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        tracer = staging.get()
+        if tracer is not None:  # a program writes into the state and the groups that it was compiled for
+            sizes = [len(g["params"]) for g in self.param_groups]
+            tracer.guard(self, "state", functools.partial(self._has, self.state, [*self.param_groups], sizes))
         pairs = [
             (p, self._gradient(p), g) for g in self.param_groups for p in g["params"] if p.grad is not None
         ]
         for p, gradient, group in pairs:
             self._advance(p, gradient, group)
         return loss
+
+    def _has(self, state: Any, groups: Sequence[Any], sizes: Sequence[int]) -> bool:
+        """Whether state and groups are these very ones, of as many parameters."""
+        return (
+            self.state is state
+            and list(map(id, self.param_groups)) == list(map(id, groups))
+            and [len(g["params"]) for g in self.param_groups] == sizes
+        )
 
     def _advance(self, p: Tensor, gradient: Any, group: dict[str, Any]) -> None:
         """Update one parameter, block by block."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from everyo.core.copying import same_value
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Traced
+from everyo.core.traced import Traced, is_number
 from everyo.errors import DTypeError, ShapeError, describe
 from everyo.ops.creation import asarray
 from everyo.transforms.levels import as_tensor, lower, raised
@@ -165,8 +165,8 @@ class Carry:
     def __init__(self, tree: Any, operation: str) -> None:
         leaves, self.structure = leaves_of(tree)
         self.operation = operation
-        self.numbers = [leaf if type(leaf) in _SCALARS else None for leaf in leaves]
-        self.leaves = [as_tensor(leaf) for leaf in leaves]
+        self.numbers = [leaf if type(leaf) in _SCALARS or is_number(leaf) else None for leaf in leaves]
+        self.leaves = [asarray(leaf) if is_number(leaf) else as_tensor(leaf) for leaf in leaves]
         self.names = leaf_names(self.structure, "carry")
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 from everyo.core.copying import same_value
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.core.traced import staging
+from everyo.core.traced import is_number, staging
 from everyo.errors import ArgumentError, DTypeError, describe
 from everyo.ops.creation import asarray
 from everyo.ops.ranges import arange
@@ -227,7 +227,16 @@ def fori_loop(
 
 
 def _staged_fori(stages: Any, lower: Any, upper: Any, body: Callable[..., Any], init: Any) -> Any:
-    """The loop as a scan if the number of turns is known, else as a while loop; the index is a tensor."""
+    """The loop as a scan if the number of turns is known, else as a while loop.
+
+    The index is a number, as it is outside of compiled functions, unless the first one is a tensor.
+    """
+    if not isinstance(lower, Tensor) or is_number(lower):
+        inner = body
+
+        def body(i: Any, state: Any) -> Any:
+            return inner(i.data.interpreter.number(i), state)
+
     if isinstance(lower, int) and isinstance(upper, int):
         indices = arange(lower, max(upper, lower), dtype="int64")
         return stages.scan(lambda state, i: (body(i, state), None), init, indices, None, False)[0]

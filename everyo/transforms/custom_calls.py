@@ -16,7 +16,7 @@ from everyo.core.dispatch import record, recorded, wrap
 from everyo.core.modes import current_mode
 from everyo.core.primitive import OUT, STATIC, Plan, Primitive
 from everyo.core.tensor import Tensor
-from everyo.core.traced import batches, top_of
+from everyo.core.traced import batches, staged, top_of
 from everyo.errors import GraphStateError, describe
 from everyo.transforms.custom_values import (
     Layout,
@@ -151,7 +151,8 @@ class Custom(Primitive):
         if traced is not None:
             self.interpreter = traced.interpreter
             traced.interpreter.refuse_foreign(self, inputs)
-            return traced.interpreter.process(self, inputs, {})
+            with staged(traced.interpreter.staging):
+                return traced.interpreter.process(self, inputs, {})
         outs, extras = self.rules.forward([wrap(a) for a in arrays])
         results = tuple([self._constant(x).data for x in (*outs, *extras)])
         mask = sum(1 << i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.grad_node is not None)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from everyo.core.dispatch import array_from, wrap
+from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE
+from everyo.core.operands import array_from
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, ShapeError, describe
 from everyo.transforms.levels import as_tensor

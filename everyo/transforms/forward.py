@@ -31,12 +31,13 @@ class Dual(Traced):
     """A value and its tangent, both of the level below."""
 
     __slots__ = ("tangent",)
+    differentiated = True
 
     def __init__(self, interpreter: Interpreter, primal: Any, tangent: Any) -> None:
         self.interpreter, self.below, self.tangent = interpreter, primal, tangent
 
     def concrete(self, operation: str) -> Any:
-        if operation == "numpy":
+        if operation in ("numpy", "__dlpack__"):
             raise GraphStateError(
                 "the tensor has a tangent, and a NumPy array would lose it",
                 operation=operation,
@@ -100,7 +101,9 @@ class JVPInterpreter(Interpreter):
                 term = self._partial(primitive, rules[i], t, primals, out, params)
             if term is not None:
                 total = term if total is None else total + term
-        if total is not None and (total.shape != out.shape or total.dtype != out.dtype):
+        if total is None or isinstance(total, tuple):  # a tuple for several results
+            return total
+        if total.shape != out.shape or total.dtype != out.dtype:
             total = op.broadcast_to(op.astype(total, dtype=out.dtype), shape=tuple(out.shape))
         return total
 

@@ -19,6 +19,7 @@ from everyo.core.tape import Node, OutputNode, VariableNode, next_age
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Changes, Interpreter, Traced, depth, require_outer, undo
 from everyo.core.walk import Walk, recording
+from everyo.ops.creation import fresh
 from everyo.transforms.levels import as_tensor, lower, raised
 
 
@@ -228,7 +229,7 @@ def _one(scalar: Tensor) -> Tensor:
     """Return the cotangent of a scalar: a constant, so that no transformation around has to process it."""
     backend, shape = scalar.backend, scalar.shape
     one = backend.asarray(1, scalar.dtype, scalar.device)
-    return wrap(backend.xp.reshape(one, shape) if shape else one)
+    return fresh(backend.xp.reshape(one, shape) if shape else one)
 
 
 def _gradients(walk: Walk, receivers: Sequence[Tensor]) -> list[Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everyo.compiler.codegen.text import Function, literal, type_of
-from everyo.compiler.fuse import buffer_value
+from everyo.compiler.fuse import is_transposed
 from everyo.compiler.graph import Op
 
 ROUTINES = {"double": "dgemm", "float": "sgemm"}
@@ -25,13 +25,6 @@ def gemm(f: Function, op: Op, pa: str, pb: str, pc: str) -> None:
     arguments = [flags[1], flags[0], places["n"], places["m"], places["k"], one, pb, places["ldb"], pa,
                  places["lda"], zero, pc, places["ldc"]]  # fmt: skip
     f.line(f"call void {symbol}({', '.join(f'ptr {x}' for x in arguments)})")
-
-
-def is_transposed(op: Op, position: int) -> bool:
-    """Whether an operand is the transpose of what lies in memory."""
-    whole = op.operands[position]
-    inside = buffer_value(op, position)
-    return whole.op is not None and whole.op.name == "transpose" and whole.op.operands[0] is inside
 
 
 def _constant(f: Function, type: str, value: str) -> str:

@@ -19,7 +19,11 @@ from everyo.compiler.memory import Lifetime, place
 SUCCEEDED, FAILED, FIRST_MESSAGE = 0, 1, 16
 ATTRIBUTES = """attributes #0 = { nounwind "no-trapping-math"="true" }
 attributes #1 = { noinline nounwind "no-trapping-math"="true" }"""
-LARGE = 1500  # characters of a kernel from which on it stays a function of its own
+APART = " #1"  # of a call: the function stays one of its own
+LARGE = 1500  # characters of a kernel from which on it stays a function of its own, outside of loops
+# Characters that may become part of the main function, outside of loops and inside: LLVM's time for a
+# function grows faster than its length.
+ROOM, ROOM_IN_LOOPS = 8_000, 50_000
 
 
 class Body(NamedTuple):
@@ -79,6 +83,8 @@ class Module:
         self.bodies: list[Body] = []
         self._kernels: list[str] = []
         self._equal: dict[tuple[Any, str], str] = {}  # names of kernels by their extent and text
+        self._length: dict[str, int] = {}  # of the texts of kernels, by name
+        self._room = {False: ROOM, True: ROOM_IN_LOOPS}  # what is left, by whether it is in a loop
         self._splits: dict[Any, Split] = {}
         self._depth = 0
         self.parallel = False
@@ -204,22 +210,28 @@ class Module:
         return f"k{len(self._equal)}"
 
     def define(self, f: Function, text: str | None = None, extent: Any = ()) -> str:
-        """Add a function, unless there is an equal one for the same range; return the name of what is there.
-
-        LLVM puts what is called in one place into the caller, which pays in a loop; elsewhere large
-        functions only take longer to compile that way.
-        """
+        """Add a function, unless there is an equal one for the same range; return the name of that."""
         text = f.text() if text is None else text
         key = extent, text.replace(f"@{f.name}(", "@(", 1)
         if key in self._equal:
             return self._equal[key]
         self._equal[key] = f.name
-        if self._depth == 1 and len(text) > LARGE:
-            text = text.replace(" #0 {", " #1 {", 1)
+        self._length[f.name] = len(text)
         self._kernels.append(text)
         self._needs |= f.needs
         self._declares |= f.declares
         return f.name
+
+    def _manner(self, name: str) -> str:
+        """Return how a function is called: apart, or so that LLVM may put it into the main function.
+
+        That pays in a loop, and for little ones, as long as the main function does not grow too large.
+        """
+        deep, length = self._depth > 1, self._length[name]
+        if length > self._room[deep] or (not deep and length > LARGE):
+            return APART
+        self._room[deep] -= length
+        return ""
 
     def threads(self) -> tuple[str, str]:
         """Return what runs a function on all chunks of some work, and how many threads may do so."""
@@ -243,14 +255,15 @@ class Module:
             return
         extent = kernel.extent[0] if getattr(kernel, "extent", ()) else 1
         arguments += ["i64 0", f"i64 {extent}"]
-        self.main.line(f"call void @{kernel.f.name}({', '.join(arguments)})")
+        name = kernel.f.name
+        self.main.line(f"call void @{name}({', '.join(arguments)}){self._manner(name)}")
 
     def _call_eager(self, kernel: Call, arguments: list[str]) -> None:
         """Write a call of an eager kernel; the program ends early if that one raised."""
         main, number = self.main, len(self.calls)
         self.calls.append(kernel.op)
         text = ", ".join([*arguments, "ptr %table", f"i64 {FIRST_CALL + number}"])
-        code = main.make(f"call i32 @{kernel.f.name}({text})")
+        code = main.make(f"call i32 @{kernel.f.name}({text}){self._manner(kernel.f.name)}")
         self.leave(main.make(f"icmp ne i32 {code}, 0"))
 
     def leave(self, condition: str, message: str | None = None, code: int = FAILED) -> None:

@@ -248,18 +248,26 @@ def _floor_divide(f: Function, x: Sequence[str], source: Any, dtype: Any) -> str
     """Python's quotient, rounded down."""
     a, b = x
     if source.kind == "f":
-        kind = type_of(source)
-        difference = f.pure(f"fsub {kind} {a}, {_remainder(f, x, source, dtype)}")
-        quotient = f.pure(f"fdiv {kind} {difference}, {b}")
-        whole = intrinsic(f, "roundeven", source, quotient)
-        zero = compare(f, "equal", b, literal(0, source), source)
-        plain = f.pure(f"fdiv {kind} {a}, {b}")
-        return select(f, zero, plain, whole, source)
+        return _float_quotient(f, a, b, source)
     quotient, rest = _integer_quotient(f, a, b, source)
     if source.kind != "i":
         return quotient
     down = _signs_differ(f, rest, b, source)
     return select(f, down, f.pure(f"sub {type_of(source)} {quotient}, 1"), quotient, source)
+
+
+def _float_quotient(f: Function, a: str, b: str, source: Any) -> str:
+    """The whole number that, times the divisor, leaves the remainder; -1 for a finite number by -inf, too."""
+    kind, one = type_of(source), literal(1, source)
+    rest = f.pure(f"frem {kind} {a}, {b}")
+    towards_zero = f.pure(f"fdiv {kind} {f.pure(f'fsub {kind} {a}, {rest}')}, {b}")
+    below = f.pure(f"fsub {kind} {towards_zero}, {one}")
+    quotient = select(f, _signs_differ(f, rest, b, source), below, towards_zero, source)
+    whole = intrinsic(f, "roundeven", source, quotient)
+    plain = f.pure(f"fdiv {kind} {a}, {b}")
+    none = compare(f, "equal", whole, literal(0, source), source)
+    whole = select(f, none, intrinsic(f, "copysign", source, literal(0, source), plain), whole, source)
+    return select(f, compare(f, "equal", b, literal(0, source), source), plain, whole, source)
 
 
 def _shift(operation: str) -> Callable[..., str]:
@@ -305,6 +313,12 @@ def _cast(f: Function, x: Sequence[str], source: Any, dtype: Any) -> str:
 def _float_to_integer(f: Function, x: str, source: Any, dtype: Any) -> str:
     """Truncate; through 64 bits, as what does not fit wraps around, and NaN becomes the smallest number."""
     a = type_of(source)
+    if dtype == np.dtype(np.uint64):  # what has the highest bit is converted without it
+        half = literal(2.0**63, source)
+        large = f.pure(f"fcmp oge {a} {x}, {half}")
+        low = _float_to_integer(f, f.pure(f"fsub {a} {x}, {half}"), source, np.dtype(np.int64))
+        high = f.pure(f"xor i64 {low}, {-(2**63)}")
+        return select(f, large, high, _float_to_integer(f, x, source, np.dtype(np.int64)), dtype)
     inside = f.pure(f"fcmp olt {a} {intrinsic(f, 'fabs', source, x)}, {literal(2.0**63, source)}")
     safe = select(f, inside, x, literal(0, source), source)
     whole = f.pure(f"fptosi {a} {safe} to i64")

@@ -12,7 +12,7 @@ from everyo.compiler.trace import Tracer
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import CompileError
-from everyo.ops.creation import as_tensor
+from everyo.ops.creation import as_tensor, asarray
 from everyo.ops.index_batching import ARRAY
 from everyo.transforms.carry import Carry
 
@@ -67,8 +67,7 @@ def settled(step: Function, carry: Carry, xs: Sequence[Any]) -> list[Tensor]:
         like, count = [*before, *(Element(x) for x in xs)], len(before)
         body, _ = trace_body(lambda values: [*step(values[:count], values[count:])[0]], like, "scan")
         carry.leaves = [
-            x if n is None else as_tensor(np.asarray(n, v.dtype))
-            for x, n, v in zip(before, numbers, body.outputs)
+            x if n is None else asarray(n, dtype=v.dtype) for x, n, v in zip(before, numbers, body.outputs)
         ]
     return carry.leaves
 

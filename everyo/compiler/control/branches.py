@@ -13,11 +13,14 @@ from everyo.compiler.graph import Graph
 from everyo.compiler.replay import replay
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply
+from everyo.core.dtypes import default_for
+from everyo.core.operands import WEAK
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
+from everyo.core.traced import is_number
 from everyo.ops.creation import as_tensor
-from everyo.transforms.carry import leaves_of, same_structure, tensors_of
+from everyo.transforms.carry import leaves_of, same_leaves, same_structure
 from everyo.transforms.derivatives import vjp
 from everyo.transforms.forward import jvp
 from everyo.transforms.trees import unflatten
@@ -33,19 +36,52 @@ def _cond(xp: Any, *inputs: Any, true: Graph, false: Graph) -> Any:
     return tuple(r.data for r in replay(true if bool(pred) else false, operands))
 
 
-def chosen(pred: Any, functions: Sequence[Function], operands: Sequence[Any]) -> list[Tensor]:
-    """Return the results of one of two functions of a flat list."""
+def chosen(
+    pred: Any,
+    functions: Sequence[Function],
+    operands: Sequence[Any],
+    numbers: Sequence[set[int]] = (),
+) -> list[Tensor]:
+    """Return the results of one of two functions of a flat list.
+
+    `numbers` says for each function, when it has been traced, which of its results are Python numbers: they
+    take the dtype of what the other one returns in their place.
+    """
     traced, captured = zip(*(trace_body(f, operands, "cond") for f in functions))
-    numbers = before_cond(pred, traced)
-    outside = [[*c, *drawn] for c, drawn in zip(captured, numbers, strict=True)]
+    drawn = before_cond(pred, traced)
+    outside = [[*c, *d] for c, d in zip(captured, drawn, strict=True)]
     both = [*outside[0], *outside[1]]
     n, first = len(operands), len(outside[0])
-    graphs = [
-        trace_body(lambda v: replay(traced[0], v[: n + first]), [*operands, *both], "true")[0],
-        trace_body(lambda v: replay(traced[1], [*v[:n], *v[n + first :]]), [*operands, *both], "false")[0],
-    ]
+    weak = numbers or [set(), set()]
+    dtypes = [_settled(traced[k].outputs, traced[1 - k].outputs, weak[k], weak[1 - k]) for k in (0, 1)]
+
+    def true(v: Sequence[Any]) -> list[Any]:
+        return _converted(replay(traced[0], v[: n + first]), dtypes[0])
+
+    def false(v: Sequence[Any]) -> list[Any]:
+        return _converted(replay(traced[1], [*v[:n], *v[n + first :]]), dtypes[1])
+
+    graphs = [trace_body(f, [*operands, *both], f.__name__)[0] for f in (true, false)]
+    names = [f"result {i} of the branches" for i in range(len(graphs[0].outputs))]
+    same_leaves(graphs[1].outputs, graphs[0].outputs, names, "cond")
     out = apply(COND, [pred, *operands, *both], {"true": graphs[0], "false": graphs[1]})
     return list(out)
+
+
+def _settled(own: Sequence[Any], other: Sequence[Any], own_numbers: set[int], numbers: set[int]) -> list[Any]:
+    """Return the dtypes that the results of a function take beside those of the other one."""
+    dtypes = [v.dtype for v in own]
+    for i in own_numbers:
+        if i < len(other) and i not in numbers:
+            dtypes[i] = other[i].dtype
+        elif i < len(other):
+            met = np.result_type(own[i].dtype, other[i].dtype)
+            dtypes[i] = default_for(met.kind) or met
+    return dtypes
+
+
+def _converted(results: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
+    return [x if x.dtype == d else op.astype(x, dtype=d) for x, d in zip(results, dtypes, strict=True)]
 
 
 def _cond_vjp(g: Any, inputs: Any, needs: Any, true: Any, false: Any) -> Any:
@@ -140,18 +176,22 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, operands: Sequence[
     """`everyo.cond`, written down."""
     leaves, structure = leaves_of(tuple(operands))
     tensors = [as_tensor(x) for x in leaves]
+    numbers: list[set[int]] = []
     found: list[Any] = []
 
     def flat(function: Function) -> Function:
         def run(values: Sequence[Any]) -> list[Any]:
-            results, out = tensors_of(function(*unflatten(structure, values)))
+            results, out = leaves_of(function(*unflatten(structure, values)))
+            numbers.append({i for i, x in enumerate(results) if type(x) in WEAK or is_number(x)})
             found.append(out)
-            return results
+            if len(found) == 2:
+                same_structure(found[1], found[0], "cond", "the result, from branch to branch,")
+            return [np.asarray(x) if type(x) in WEAK else x for x in results]
 
         return run
 
-    results = chosen(op.reshape(as_tensor(pred), shape=()), [flat(true_fun), flat(false_fun)], tensors)
-    same_structure(found[1], found[0], "cond", "the result, from branch to branch,")
+    truth = op.reshape(as_tensor(pred), shape=())
+    results = chosen(truth, [flat(true_fun), flat(false_fun)], tensors, numbers)
     return unflatten(found[0], results)
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from everyo.compiler.access import VIEWS
 from everyo.compiler.graph import Graph, Value
 
+DEPTH = 16  # views, one of the other, that an element may be looked for through
 SMALL = 16  # terms of a contraction that are written out
 BOOL, INDEX = np.dtype(bool), np.dtype(np.int64)
 COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
@@ -27,18 +29,30 @@ class Builder:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._known: dict[Any, list[Value]] = {}
+        self._depth: dict[Value, int] = {}  # of views of views
         self._turned: dict[Value, Value] = {}  # with the first axis in front: the same with it at the end
 
     def add(
         self, name: str, inputs: Sequence[Value | None], specs: Sequence[tuple[Any, Any]], **params: Any
     ) -> list[Value]:
         """Append an operation, or return the results of an equal one that is there."""
-        key = (name, tuple(map(id, inputs)), tuple(specs), _frozen(params))
+        key = (name, tuple(map(id, inputs)), tuple(specs), frozen(params))
         found = self._known.get(key)
         if found is None:
             found = self.graph.add(name, inputs, specs, **params)
+            if name in VIEWS:
+                found = [self._in_reach(found[0])]
             self._known[key] = found
         return found
+
+    def _in_reach(self, view: Value) -> Value:
+        """Return a view, or a copy if it looks through too many others: each element would go through all."""
+        assert view.op is not None
+        depth = 1 + max((self._depth.get(v, 0) for v in view.op.operands), default=0)
+        if depth > DEPTH:
+            return self.graph.add("map", [view], [(view.shape, view.dtype)], fn="cast")[0]
+        self._depth[view] = depth
+        return view
 
     # ---- constants
 
@@ -398,11 +412,11 @@ def _uniform(array: Any) -> bool:
     )
 
 
-def _frozen(params: Any) -> Any:
+def frozen(params: Any) -> Any:
     if isinstance(params, dict):
-        return tuple((k, _frozen(v)) for k, v in sorted(params.items()))
+        return tuple((k, frozen(v)) for k, v in sorted(params.items()))
     if isinstance(params, (list, tuple)):
-        return tuple(map(_frozen, params))
+        return tuple(map(frozen, params))
     if isinstance(params, np.ndarray):
         return (params.shape, params.dtype.str, params.tobytes())
     if isinstance(params, slice):

@@ -21,6 +21,7 @@ DIRECT = {
     "floor": "floor", "ceil": "ceil", "round": "round", "trunc": "trunc",
     "exp": "exp", "expm1": "expm1", "exp2": "exp2", "log": "log", "log1p": "log1p", "log2": "log2",
     "log10": "log10", "logaddexp": "logaddexp", "erf": "erf", "erfc": "erfc",
+    "digamma": "digamma",
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
     "arctan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "arcsinh": "asinh",
     "arccosh": "acosh", "arctanh": "atanh", "sigmoid": "sigmoid", "softplus": "softplus", "gelu": "gelu",
@@ -199,7 +200,7 @@ def _clip(b: Builder, op: Op, x: Value, low: Value | None, high: Value | None) -
 @lowering("angle")
 def _angle(b: Builder, op: Op, x: Value) -> Value:
     x = b.cast(x, op.out.dtype)
-    negative = b.map("less", x, b.constant(0, x.dtype))
+    negative = b.map("logical_and", b.map("signbit", x), b.map("logical_not", b.map("isnan", x)))
     zero = b.map("where", b.map("isnan", x), x, b.fill(0, x.shape, x.dtype))
     return b.map("where", negative, b.fill(math.pi, x.shape, x.dtype), zero)
 

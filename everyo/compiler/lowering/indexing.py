@@ -79,7 +79,10 @@ def _wrapped(b: Builder, array: Value, n: int) -> Value:
         return array
     if array.op is not None and array.op.name == "constant":
         known = array.op.params["array"].astype(INDEX)
-        return b.constant(np.clip(np.where(known < 0, known + n, known), 0, max(n - 1, 0)))
+        known = np.where(known < 0, known + n, known)
+        if ((known < 0) | (known >= n)).any():
+            b.require(b.constant(True), _outside(n))
+        return b.constant(np.clip(known, 0, max(n - 1, 0)))
     index = b.cast(array, INDEX)
     if array.dtype.kind == "i":
         negative = b.map("less", index, b.constant(0, INDEX))
@@ -87,8 +90,12 @@ def _wrapped(b: Builder, array: Value, n: int) -> Value:
     last = b.constant(max(n - 1, 0), INDEX)
     inside = b.map("minimum", b.map("maximum", index, b.constant(0, INDEX)), last)
     outside = b.map("not_equal", inside, index)
-    b.require(b.reduce("or", outside, range(len(outside.shape))), f"an index is outside of an axis of {n}")
+    b.require(b.reduce("or", outside, range(len(outside.shape))), _outside(n))
     return inside
+
+
+def _outside(n: int) -> str:
+    return f"an index is outside of an axis of {n}"
 
 
 @lowering("getitem")
@@ -191,7 +198,7 @@ def _index_update(b: Builder, op: Op, x: Value, v: Value, *arrays: Value) -> Val
     return b.scatter(x, b.broadcast_to(v, shape), found.arrays, found.axes, found.at, "set")
 
 
-def _along(b: Builder, indices: Value, shape: Sequence[int], axis: int) -> list[Value]:
+def along(b: Builder, indices: Value, shape: Sequence[int], axis: int) -> list[Value]:
     """Return index arrays for all axes: `indices` along one, the own position along the others."""
     return [
         _wrapped(b, indices, shape[a]) if a == axis else b.iota(indices.shape, a) for a in range(len(shape))
@@ -201,17 +208,17 @@ def _along(b: Builder, indices: Value, shape: Sequence[int], axis: int) -> list[
 @lowering("take_along_axis")
 def _take_along_axis(b: Builder, op: Op, x: Value, indices: Value) -> Value | None:
     axis = op.params["axis"] % len(x.shape)
-    if any(n != m for a, (n, m) in enumerate(zip(x.shape, indices.shape)) if a != axis):
+    if any(n != m for a, (n, m) in enumerate(zip(x.shape, op.out.shape)) if a != axis):
         return None
-    return b.gather(x, _along(b, indices, x.shape, axis), range(len(x.shape)), 0)
+    indices = b.broadcast_to(indices, op.out.shape)
+    return b.gather(x, along(b, indices, x.shape, axis), range(len(x.shape)), 0)
 
 
 @lowering("scatter_along_axis")
 def _scatter_along_axis(b: Builder, op: Op, values: Value, indices: Value) -> Value | None:
     shape, axis = op.out.shape, op.params["axis"] % len(op.out.shape)
-    if any(n != m for a, (n, m) in enumerate(zip(shape, indices.shape)) if a != axis):
+    if any(n != m for a, (n, m) in enumerate(zip(shape, values.shape)) if a != axis):
         return None
-    (values,) = [b.cast(values, op.out.dtype)]
-    zeros = b.fill(0, shape, op.out.dtype)
-    updates = b.broadcast_to(values, indices.shape)
-    return b.scatter(zeros, updates, _along(b, indices, shape, axis), range(len(shape)), 0, "add")
+    zeros, indices = b.fill(0, shape, op.out.dtype), b.broadcast_to(indices, values.shape)
+    values = b.cast(values, op.out.dtype)
+    return b.scatter(zeros, values, along(b, indices, shape, axis), range(len(shape)), 0, "add")

@@ -1,0 +1,140 @@
+"""Cells: what a function reaches from outside, tensors, gradients, items; read and written at each call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from everyo.core.dispatch import wrap
+from everyo.core.operands import WEAK
+from everyo.core.tensor import Tensor
+from everyo.core.traced import Traced
+from everyo.errors import UnsupportedOperationError
+
+
+class Cell:
+    """Something outside of the function, known by a key.
+
+    Attributes
+    ----------
+    key : hashable
+        What tells it from all others.
+    tensor : Tensor or None
+        The tensor that holds its value now, where one does.
+    """
+
+    __slots__ = ("key",)
+
+    def __init__(self, *key: Any) -> None:
+        self.key = key
+
+    @property
+    def tensor(self) -> Tensor | None:
+        return None
+
+    def get(self) -> Any:
+        """Return the array that is there now, or None."""
+        raise NotImplementedError
+
+    def set(self, result: Tensor) -> None:
+        """Put the result of a call there."""
+        raise NotImplementedError
+
+
+class DataCell(Cell):
+    """A tensor's own array.
+
+    Attributes
+    ----------
+    node : bool or None
+        Of one that is written: whether it has a graph then. None where it keeps the node that it has, as a
+        parameter does.
+    """
+
+    __slots__ = ("node", "x")
+
+    def __init__(self, x: Tensor) -> None:
+        super().__init__("data", id(x))
+        self.x = x
+        self.node: bool | None = None
+
+    @property
+    def tensor(self) -> Tensor:
+        return self.x
+
+    def get(self) -> Any:
+        return self.x.data
+
+    def set(self, result: Tensor) -> None:
+        x = self.x
+        if isinstance(result.data, Traced):  # its transformation gives the old value back, with an error
+            result.data.interpreter.adopt(x, x.data, x.grad_node)
+        x.data = result.data
+        if self.node is not None:
+            x.grad_node = result.grad_node if self.node else None
+
+
+class GradientCell(Cell):
+    """The gradient that a tensor holds."""
+
+    __slots__ = ("x",)
+
+    def __init__(self, x: Tensor) -> None:
+        super().__init__("grad", id(x))
+        self.x = x
+
+    @property
+    def tensor(self) -> Tensor | None:
+        return self.x.grad
+
+    def get(self) -> Any:
+        return None if self.x.grad is None else self.x.grad.data
+
+    def set(self, result: Tensor) -> None:
+        _require_array(result)
+        self.x.grad = wrap(result.data)
+
+
+class ItemCell(Cell):
+    """An item of a dict or list: a number or an array."""
+
+    __slots__ = ("container", "is_number", "place")
+
+    def __init__(self, container: Any, place: Any) -> None:
+        super().__init__("item", id(container), place)
+        self.container, self.place = container, place
+        self.is_number = type(container[place]) in WEAK
+
+    def get(self) -> Any:
+        return np.asarray(self.container[self.place])
+
+    def set(self, result: Tensor) -> None:
+        _require_array(result)
+        self.container[self.place] = result.data.item() if self.is_number else result.data
+
+
+class OuterCell(Cell):
+    """A value of an enclosing trace, which a body reads."""
+
+    __slots__ = ("x",)
+
+    def __init__(self, x: Tensor) -> None:
+        super().__init__("traced", id(x.data))
+        self.x = x
+
+    @property
+    def tensor(self) -> Tensor:
+        return self.x
+
+
+def _require_array(result: Tensor) -> None:
+    if isinstance(result.data, Traced):
+        name = result.data.interpreter.name
+        raise UnsupportedOperationError(
+            "a compiled function that changes what is outside of it runs inside a transformation",
+            operation=name,
+            expected="a function without side effects",
+            found="a gradient or the state of an optimizer that would be written",
+            remedy=f"compile the whole: eo.compile around {name}, or leave the function uncompiled",
+        )

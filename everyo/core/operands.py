@@ -1,0 +1,150 @@
+"""Operands that are no tensors: Python numbers, and lists that become arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from everyo.core import device
+from everyo.core.dtypes import default_for, refuse_complex
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError, DTypeError, describe
+
+if TYPE_CHECKING:
+    from everyo.core.primitive import Primitive
+
+WEAK = frozenset({int, float, complex, bool})  # Python scalars take the dtype of what they meet
+WEAK_KINDS = {"i": 0, "u": 0, "f": 0.0, "c": 0j}  # a number for each kind of data that is weak in lists
+
+
+def coerce(primitive: Primitive, values: Sequence[Any]) -> list[Any]:
+    """Return operands as arrays: lists are converted, and scalars too where no array gives them a dtype.
+
+    Lists of Python numbers are as weak as the numbers where operands promote.
+    """
+    anchors = [v for v in values if device.backend_of(v) is not None]
+    backend = device.common_backend(anchors, primitive.name)
+    place = backend.device_of(anchors[0]) if anchors else backend.devices[0]
+    for i, value in enumerate(values):
+        if value is None and i not in primitive.options.get("optional", ()):
+            array_from(value, backend, place, primitive.name)  # raises
+    met = anchors if primitive.broadcasts else []
+    if primitive.broadcasts and not anchors:
+        met = [strongest(array_from(v, backend, place, primitive.name) for v in values if v is not None)]
+    coerced = []
+    for value in values:
+        require_numeric(value, primitive.name)
+        if value is None or (type(value) in WEAK and anchors) or device.backend_of(value) is backend:
+            coerced.append(value)
+        else:
+            coerced.append(array_from(value, backend, place, primitive.name, met=met))
+    return coerced
+
+
+def without_lists(primitive: Primitive, inputs: Sequence[Any]) -> Sequence[Any]:
+    """Return the operands of a transformation with Python data as arrays, as weak as `coerce` makes them."""
+    for x in inputs:
+        if not (x.__class__ is Tensor or x.__class__ in WEAK or hasattr(x, "dtype")):
+            break
+    else:
+        return inputs
+    optional = primitive.options.get("optional", ())
+    foreign = [
+        i
+        for i, x in enumerate(inputs)
+        if not (x.__class__ in WEAK or hasattr(x, "dtype") or (x is None and i in optional))
+    ]
+    anchor = next(x for x in inputs if isinstance(x, Tensor))
+    met = [x for x in inputs if hasattr(x, "dtype")] if primitive.broadcasts else []
+    arrays = list(inputs)
+    for i in foreign:
+        arrays[i] = array_from(inputs[i], anchor.backend, anchor.device, primitive.name, met=met)
+    return arrays
+
+
+def array_from(
+    value: Any,
+    backend: device.Backend,
+    place: str,
+    operation: str,
+    dtype: Any = None,
+    met: Sequence[Any] = (),
+) -> Any:
+    """Return Python data as an array of `dtype`, or of the default of its kind.
+
+    Beside the arrays that it has `met` it is weak: as a number would, it takes their dtype. Scalars and
+    arrays of a library, in lists too, keep theirs.
+
+    Raises
+    ------
+    DTypeError
+        If it is not numeric data of one shape, or has imaginary parts that `dtype` would drop.
+    ArgumentError
+        If a value is outside the range of an integer `dtype`.
+    """
+    try:
+        array = backend.asarray(value, None, place)
+    except (TypeError, ValueError) as error:
+        raise DTypeError(
+            "an operand is not numeric data of one shape",
+            operation=operation,
+            expected="a tensor, an array, a number or nested lists of numbers",
+            found=f"{type(value).__name__}: {error}",
+            remedy="convert it with eo.tensor(...)",
+        ) from None
+    kind = array.dtype.kind
+    if dtype is None and is_typed(value):
+        dtype = array.dtype
+    if dtype is None:  # a given dtype must not pass through the default one, which could round
+        weak = met and kind in WEAK_KINDS
+        dtype = (
+            backend.xp.result_type(*[x.dtype for x in met], WEAK_KINDS[kind]) if weak else default_for(kind)
+        )
+    if dtype is None:
+        return array
+    refuse_complex(array.dtype, dtype, operation)
+    if dtype.kind in "iu" and array.size:
+        _require_range(array, dtype, backend, operation)
+    return backend.asarray(array, dtype, place)
+
+
+def require_numeric(value: Any, operation: str) -> None:
+    """Raise DTypeError for an array of Python objects, of text or of records."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and dtype.kind not in "biufc":
+        raise DTypeError(
+            "the elements of an operand are not numeric",
+            operation=operation,
+            inputs=describe(value),
+            expected="booleans, integers, floats or complex numbers",
+            found=f"an array of dtype {dtype}",
+            remedy="convert it: a.astype(float), or eo.asarray(a.tolist()) if it holds tensors",
+        )
+
+
+def is_typed(value: Any) -> bool:
+    """Whether a value is, or a list holds, an array or scalar of a library, whose dtype counts."""
+    if isinstance(value, (list, tuple)):
+        return not set(map(type, value)) <= WEAK and any(map(is_typed, value))
+    return any(hasattr(value, name) for name in ("dtype", "__array__", "typecode"))
+
+
+def strongest(arrays: Iterable[Any]) -> Any:
+    """Return an array (or tensor) of the highest kind, which decides the dtype where all are Python data."""
+    return max(arrays, key=lambda array: "biufc".index(array.dtype.kind))
+
+
+def _require_range(array: Any, dtype: Any, backend: device.Backend, operation: str) -> None:
+    """Raise ArgumentError for numbers that `dtype`, an integer one, cannot hold."""
+    low, high = array.min().item(), array.max().item()
+    limits = backend.xp.iinfo(dtype)
+    if not (
+        limits.min - 1 < low and high < limits.max + 1
+    ):  # as a conversion truncates; a NaN is in no range
+        raise ArgumentError(
+            "a number is outside the range of the dtype",
+            operation=operation,
+            expected=f"{limits.min} to {limits.max} for {dtype}",
+            found=f"{low} to {high}" if low != high else str(low),
+            remedy="use a wider dtype",
+        )

@@ -1,0 +1,6 @@
+"""Discrete Fourier transforms: NumPy's ``fft`` and the Array API standard's, with derivatives."""
+
+from everyo.ops import fft as _fft
+from everyo.ops.fft import *  # noqa: F403
+
+__all__ = _fft.__all__

@@ -1,0 +1,467 @@
+"""Tensors put together and taken apart under NumPy's names: columns, insertions, deletions, flips."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
+from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.creation import as_tensor, as_tensors, normalize_shape
+from everyo.ops.gathering import nonzero, take
+from everyo.ops.joining import array_split, concat, split
+from everyo.ops.rearranging import diag, flip
+from everyo.ops.shape import atleast_1d, broadcast_to, expand_dims, moveaxis, ravel, reshape
+
+__all__ = [
+    "append", "atleast_3d", "column_stack", "delete", "diagflat", "dsplit", "dstack", "fliplr", "flipud",
+    "hsplit", "insert", "ix_", "resize", "rollaxis", "trim_zeros", "vsplit",
+]  # fmt: skip
+
+
+def _require_axes(x: Any, number: int, operation: str) -> Tensor:
+    x = as_tensor(x)
+    if x.ndim < number:
+        raise ShapeError(
+            "the tensor has too few axes",
+            operation=operation,
+            inputs=describe(x),
+            expected=f"at least {number} axes",
+            found=f"{x.ndim}",
+            remedy="add axes with expand_dims or reshape first",
+        )
+    return x
+
+
+def append(x: Any, values: Any, /, axis: int | None = None) -> Tensor:
+    """Return `x` followed by `values` along an axis; without one, both flattened.
+
+    The gradient is cut into the two parts again.
+
+    Parameters
+    ----------
+    x, values : tensor
+        Equal in all axes but `axis`; dtypes are promoted.
+    axis : int, optional
+        Along which axis.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        If the other axes differ.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.append(eo.tensor([1.0, 2.0]), 3.0))
+    [1. 2. 3.]
+    """
+    return concat([x, values], axis=axis)
+
+
+def atleast_3d(x: Any, /) -> Tensor:
+    """Return `x` with at least three axes, which are added around the ones that it has, as NumPy does.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.atleast_3d(eo.ones(4)).shape, eo.atleast_3d(eo.ones((2, 3))).shape
+    ((1, 4, 1), (2, 3, 1))
+    """
+    x = as_tensor(x)
+    if x.ndim == 0:
+        return reshape(x, (1, 1, 1))
+    if x.ndim == 1:
+        return expand_dims(x, (0, 2))
+    return expand_dims(x, 2) if x.ndim == 2 else x
+
+
+def column_stack(arrays: Iterable[Any], /) -> Tensor:
+    """Join tensors along the second axis; those of one axis are columns.
+
+    Raises
+    ------
+    ShapeError
+        If the columns differ in length, or there is none.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.column_stack([eo.tensor([1.0, 2.0]), eo.tensor([3.0, 4.0])]))
+    [[1. 3.]
+     [2. 4.]]
+    """
+    parts = [atleast_1d(x) for x in as_tensors(arrays, "column_stack")]
+    return concat([expand_dims(x, 1) if x.ndim == 1 else x for x in parts], axis=1)
+
+
+def dstack(arrays: Iterable[Any], /) -> Tensor:
+    """Join tensors along the third axis, which is added where it is missing.
+
+    Raises
+    ------
+    ShapeError
+        If the other axes differ, or there is no tensor.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.dstack([eo.ones((2, 3)), eo.ones((2, 3))]).shape
+    (2, 3, 2)
+    """
+    return concat([atleast_3d(x) for x in as_tensors(arrays, "dstack")], axis=2)
+
+
+def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
+    """Split along the second axis, or the only one; see `split`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> [part.shape for part in eo.hsplit(eo.ones((2, 4)), 2)]
+    [(2, 2), (2, 2)]
+    """
+    x = _require_axes(x, 1, "hsplit")
+    return _split(x, indices_or_sections, min(1, x.ndim - 1))
+
+
+def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
+    """Split a tensor of at least two axes along the first; see `split`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> [part.shape for part in eo.vsplit(eo.ones((4, 3)), [1])]
+    [(1, 3), (3, 3)]
+    """
+    return _split(_require_axes(x, 2, "vsplit"), indices_or_sections, 0)
+
+
+def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
+    """Split a tensor of at least three axes along the third; see `split`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> [part.shape for part in eo.dsplit(eo.ones((1, 2, 4)), 4)]
+    [(1, 2, 1), (1, 2, 1), (1, 2, 1), (1, 2, 1)]
+    """
+    return _split(_require_axes(x, 3, "dsplit"), indices_or_sections, 2)
+
+
+def _split(x: Tensor, sections: Any, axis: int) -> list[Tensor]:
+    return (array_split if isinstance(sections, Sequence) else split)(x, sections, axis)
+
+
+def fliplr(x: Any, /) -> Tensor:
+    """Return a tensor of at least two axes with the second one reversed.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.fliplr(eo.tensor([[1, 2], [3, 4]])))
+    [[2 1]
+     [4 3]]
+    """
+    return flip(_require_axes(x, 2, "fliplr"), axis=1)
+
+
+def flipud(x: Any, /) -> Tensor:
+    """Return a tensor of at least one axis with the first one reversed.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.flipud(eo.tensor([[1, 2], [3, 4]])))
+    [[3 4]
+     [1 2]]
+    """
+    return flip(_require_axes(x, 1, "flipud"), axis=0)
+
+
+def rollaxis(x: Any, /, axis: int, start: int = 0) -> Tensor:
+    """Return `x` with an axis moved to stand before the axis that is at `start`; see `moveaxis`.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such axis or place.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.rollaxis(eo.ones((2, 3, 4)), 2).shape
+    (4, 2, 3)
+    """
+    x = as_tensor(x)
+    axis = normalize_axis(axis, x.ndim, "rollaxis")
+    start = as_integer(start, "start", "rollaxis")
+    start = x.ndim if start == x.ndim else normalize_axis(start, x.ndim, "rollaxis")
+    return moveaxis(x, axis, start - 1 if axis < start else start)
+
+
+def diagflat(x: Any, /, k: int = 0) -> Tensor:
+    """Return a matrix with the elements of `x`, flattened, on its `k`-th diagonal.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.diagflat(eo.tensor([[1, 2]])))
+    [[1 0]
+     [0 2]]
+    """
+    return diag(ravel(x), k)
+
+
+def resize(x: Any, /, new_shape: int | Sequence[int]) -> Tensor:
+    """Return as many elements of `x` as a shape needs, repeated from the start where there are too few.
+
+    The gradient of an element is the sum over its repetitions.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape.
+    new_shape : int or sequence of int
+        The shape of the result.
+
+    Returns
+    -------
+    Tensor
+        Zeros if `x` is empty.
+
+    Raises
+    ------
+    ShapeError
+        If a size is negative.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.resize(eo.tensor([1, 2, 3]), (2, 2)))
+    [[1 2]
+     [3 1]]
+    """
+    shape, flat = normalize_shape(new_shape, "resize"), ravel(x)
+    xp = flat.backend.xp
+    if not flat.size:
+        return as_tensor(xp.zeros(shape, dtype=flat.dtype))
+    return reshape(take(flat, xp.arange(math.prod(shape)) % flat.size), shape)
+
+
+def _positions(x: Tensor, obj: Any, axis: int, operation: str, last: int) -> list[int]:
+    """Return the positions along an axis that `obj` (a number, slice, list or mask) names, below `last`."""
+    size = x.shape[axis]
+    if isinstance(obj, slice):
+        return list(range(*obj.indices(size)))
+    named = obj.tolist() if hasattr(obj, "tolist") else obj
+    listed = list(named) if isinstance(named, Iterable) else [named]
+    if listed and all(isinstance(item, bool) for item in listed):
+        if len(listed) != size:
+            raise IndexingError(
+                "the mask does not fit the axis",
+                operation=operation,
+                inputs=describe(x),
+                expected=f"{size} booleans",
+                found=str(len(listed)),
+                remedy="compare the tensor that is changed",
+            )
+        return [i for i, chosen in enumerate(listed) if chosen]
+    positions = [as_integer(item, "a position", operation) for item in listed]
+    for position in positions:
+        if not -size <= position < last:
+            raise IndexingError(
+                f"position {position} does not exist",
+                operation=operation,
+                inputs=describe(x),
+                expected=f"-{size} <= position < {last}",
+                found=str(position),
+                remedy="positions are counted from 0, or from -1 for the last",
+            )
+    return [position + size if position < 0 else position for position in positions]
+
+
+def delete(x: Any, obj: Any, /, axis: int | None = None) -> Tensor:
+    """Return `x` without some positions along an axis; their gradient is 0.
+
+    Parameters
+    ----------
+    x : tensor
+        At least 1-d if an axis is named.
+    obj : int, slice, list of int or mask
+        The positions.
+    axis : int, optional
+        Along which axis; by default those of the flattened tensor.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    IndexingError
+        If there is no such position or axis.
+    DTypeError
+        If a position is no integer.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.delete(eo.tensor([1, 2, 3, 4]), [0, -1]))
+    [2 3]
+    """
+    x = ravel(x) if axis is None else as_tensor(x)
+    axis = normalize_axis(0 if axis is None else axis, x.ndim, "delete")
+    gone = set(_positions(x, obj, axis, "delete", x.shape[axis]))
+    kept = [i for i in range(x.shape[axis]) if i not in gone]
+    return take(x, x.backend.xp.asarray(kept, dtype="int64"), axis=axis)
+
+
+def insert(x: Any, obj: Any, values: Any, /, axis: int | None = None) -> Tensor:
+    """Return `x` with values inserted before positions along an axis.
+
+    The gradient is cut into that of `x` and that of `values`.
+
+    Parameters
+    ----------
+    x : tensor
+        At least 1-d if an axis is named.
+    obj : int, slice, list of int or mask
+        Before which positions of `x`; its size stands for the end.
+    values : tensor
+        What is inserted, broadcast to one slice for each position, or with one position to as many as it
+        has. They take the dtype of `x`.
+    axis : int, optional
+        Along which axis; by default the flattened tensor is extended.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `x`.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such position or axis.
+    ShapeError
+        If the values do not fit.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.insert(eo.tensor([1.0, 2.0]), 1, eo.tensor([8.0, 9.0])))
+    [1. 8. 9. 2.]
+    """
+    x, values = as_tensors((x, values), "insert")
+    x = ravel(x) if axis is None else x
+    axis = normalize_axis(0 if axis is None else axis, x.ndim, "insert")
+    size = x.shape[axis]
+    places = _positions(x, obj, axis, "insert", size + 1)
+    values = values.astype(x.dtype, copy=False)
+    values = reshape(values, (1,) * (x.ndim - values.ndim) + values.shape)
+    if getattr(obj, "ndim", 0) == 0 and not isinstance(obj, (slice, Sequence)):
+        values = moveaxis(values, 0, axis)
+        places = places * values.shape[axis]
+    shape = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
+    joined = concat([x, broadcast_to(values, shape)], axis=axis)
+    order: list[int] = []
+    waiting = sorted(range(len(places)), key=lambda i: (-places[i], -i))  # the next one stands last
+    for position in range(size + 1):
+        while waiting and places[waiting[-1]] == position:
+            order.append(size + waiting.pop())
+        if position < size:
+            order.append(position)
+    return take(joined, x.backend.xp.asarray(order, dtype="int64"), axis=axis)
+
+
+def trim_zeros(x: Any, /, trim: str = "fb") -> Tensor:
+    """Return a 1-d tensor without the zeros at its front ("f"), its back ("b") or both.
+
+    Raises
+    ------
+    ShapeError
+        If the tensor is not 1-d.
+    ArgumentError
+        If `trim` says something else.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.trim_zeros(eo.tensor([0.0, 1.0, 0.0, 2.0, 0.0])))
+    [1. 0. 2.]
+    """
+    x = as_tensor(x)
+    if x.ndim != 1:
+        raise ShapeError(
+            "zeros are trimmed from one axis",
+            operation="trim_zeros",
+            inputs=describe(x),
+            expected="1 axis",
+            found=f"{x.ndim}",
+            remedy="index the other axes first",
+        )
+    where = trim.lower()
+    if not where or set(where) - set("fb"):
+        raise ArgumentError(
+            "the ends are named f (front) and b (back)",
+            operation="trim_zeros",
+            expected='"f", "b" or "fb"',
+            found=repr(trim),
+            remedy="leave it out for both ends",
+        )
+    there = nonzero(x)[0].tolist()
+    if not there:
+        return x[:0]
+    return x[there[0] if "f" in where else 0 : there[-1] + 1 if "b" in where else x.size]
+
+
+def ix_(*sequences: Any) -> tuple[Tensor, ...]:
+    """Return index tensors that select the outer product of rows, columns and so on.
+
+    Parameters
+    ----------
+    *sequences : 1-d tensors or lists of integers or booleans
+        What is selected along each axis.
+
+    Returns
+    -------
+    tuple of Tensor
+        Each with its elements along an axis of its own.
+
+    Raises
+    ------
+    ShapeError
+        If one is not 1-d.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.reshape(eo.arange(9), (3, 3))
+    >>> print(x[eo.ix_([0, 2], [1, 2])])
+    [[1 2]
+     [7 8]]
+    """
+    found = []
+    for i, sequence in enumerate(sequences):
+        positions = as_tensor(sequence)
+        if positions.ndim != 1:
+            raise ShapeError(
+                "each axis is selected by a list of its own",
+                operation="ix_",
+                inputs=describe(positions),
+                expected="1 axis",
+                found=f"{positions.ndim}",
+                remedy="flatten it first",
+            )
+        if positions.dtype.kind == "b":
+            positions = nonzero(positions)[0]
+        elif not positions.size:
+            positions = positions.astype("int64")
+        found.append(expand_dims(positions, tuple(j for j in range(len(sequences)) if j != i)))
+    return tuple(found)

@@ -1,0 +1,251 @@
+"""Elements chosen by number, by condition and by rank, under NumPy's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from everyo.core.batching import along
+from everyo.core.dispatch import apply
+from everyo.core.samples import Distinct, sample
+from everyo.core.tensor import Tensor
+from everyo.core.traced import staging
+from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
+from everyo.ops.axes import as_integers, normalize_axis
+from everyo.ops.creation import as_tensor, as_tensors, zeros_like
+from everyo.ops.families import primitive
+from everyo.ops.gathering import take_along_axis
+from everyo.ops.joining import stack
+from everyo.ops.piecewise import clip
+from everyo.ops.reductions import all as every
+from everyo.ops.reductions import any as some
+from everyo.ops.shape import broadcast_arrays, broadcast_to, expand_dims, ravel
+from everyo.ops.sorting import argsort
+
+__all__ = ["argpartition", "choose", "lexsort", "partition", "piecewise"]
+
+
+def choose(x: Any, choices: Any, /, *, mode: str = "raise") -> Tensor:
+    """Return, elementwise, the element of that one of several tensors whose number `x` says.
+
+    The gradient goes to the element that was chosen.
+
+    Parameters
+    ----------
+    x : tensor of integers
+        Which one, from 0.
+    choices : sequence of tensors
+        Shapes that broadcast with that of `x`; dtypes are promoted.
+    mode : {"raise", "wrap", "clip"}
+        What becomes of a number outside: an error, the remainder, or the nearest one.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    IndexingError
+        If a number is outside and `mode` is "raise"; not under `vmap` or in a compiled function.
+    ArgumentError
+        If there is no such mode.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.choose([1, 0], [eo.tensor([1.0, 2.0]), eo.tensor([3.0, 4.0])]))
+    [3. 2.]
+    """
+    which, *tensors = broadcast_arrays(as_tensor(x), *as_tensors(choices, "choose"))
+    number = len(tensors)
+    if mode == "wrap":
+        which = which % number
+    elif mode == "clip":
+        which = clip(which, 0, number - 1)
+    elif mode != "raise":
+        raise ArgumentError(
+            "there is no such mode",
+            operation="choose",
+            expected='"raise", "wrap" or "clip"',
+            found=repr(mode),
+            remedy="leave it out",
+        )
+    elif known(which) and not bool(every((which >= 0) & (which < number))):
+        raise IndexingError(
+            "there is no choice of such a number",
+            operation="choose",
+            inputs=describe(which),
+            expected=f"0 to {number - 1}",
+            found="a number outside",
+            remedy='give more choices, or mode="clip"',
+        )
+    return take_along_axis(stack(tensors), expand_dims(which, 0), axis=0)[0]
+
+
+def known(x: Tensor) -> bool:
+    """Whether the elements can be looked at: neither under vmap, nor while a function is traced."""
+    return not x.level and staging.get() is None
+
+
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], /, *args: Any, **kw: Any) -> Tensor:
+    """Return functions of `x`, each computed where its condition holds; of several the last one counts.
+
+    A function gets only the elements that it is for, so it differentiates as if the others did not exist.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape.
+    condlist : sequence of tensors of booleans
+        Of the shape of `x`.
+    funclist : sequence of callables and numbers
+        One for each condition, and perhaps one more for where none holds; there the default is 0.
+    *args, **kw
+        Further arguments of the functions.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If conditions and functions differ in number.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([-4.0, 9.0], requires_grad=True)
+    >>> eo.piecewise(x, [x < 0, x >= 0], [lambda v: -v, eo.sqrt]).sum().backward()
+    >>> print(x.grad)
+    [-1.          0.16666667]
+    """
+    x = as_tensor(x)
+    single = not isinstance(condlist, (list, tuple)) or isinstance(condlist[0], bool)
+    conditions = [broadcast_to(as_tensor(c), x.shape) for c in ([condlist] if single else condlist)]
+    if len(funclist) == len(conditions) + 1:
+        conditions.append(~some(stack(conditions), axis=0))
+    if len(funclist) != len(conditions):
+        raise ShapeError(
+            "conditions and functions do not correspond",
+            operation="piecewise",
+            expected=f"{len(conditions)} functions, or one more",
+            found=f"{len(funclist)}",
+            remedy="give each condition a function",
+        )
+    out = zeros_like(x)
+    for condition, function in zip(conditions, funclist):
+        out[condition] = function(x[condition], *args, **kw) if callable(function) else function
+    return out
+
+
+def _partition_samples() -> list[Any]:
+    return [sample(Distinct((3, 4)), axis=1, kth=(1,)), sample(Distinct((5,)), axis=0, kth=(0, 3))]
+
+
+@primitive(
+    None,
+    None,
+    family="discrete",
+    missing="its result is discrete",
+    samples=_partition_samples,
+    batch=along("axis"),
+)
+def _argpartition(xp: Any, x: Any, *, axis: int, kth: tuple[int, ...]) -> Any:
+    return xp.argpartition(x, kth, axis=axis)
+
+
+def argpartition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> Tensor:
+    """Indices that bring the `kth` smallest elements along an axis to their places; they have no gradient.
+
+    Before such a place stand elements that are not larger, behind it those that are not smaller.
+
+    Parameters
+    ----------
+    x : tensor
+        At least 1-d.
+    kth : int or sequence of int
+        The places.
+    axis : int or None, default -1
+        The axis to go along; None flattens first.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    IndexingError
+        If there is no such axis or place.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([3.0, 1.0, 2.0])
+    >>> print(x[eo.argpartition(x, 0)[0]])
+    1.0
+    """
+    x = ravel(x) if axis is None else as_tensor(x)
+    axis = normalize_axis(-1 if axis is None else axis, x.ndim, "argpartition")
+    places = as_integers(kth, "kth", "argpartition")
+    places = tuple(normalize_axis(place, x.shape[axis], "argpartition") for place in places)
+    return apply(_argpartition, (x,), {"axis": axis, "kth": places})
+
+
+def partition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> Tensor:
+    """Elements along an axis with the `kth` smallest in their places; see `argpartition`.
+
+    The gradient of each element is that of the place it moved to.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.partition(eo.tensor([3.0, 1.0, 2.0]), 1)[1])
+    2.0
+    """
+    x = ravel(x) if axis is None else as_tensor(x)
+    axis = normalize_axis(-1 if axis is None else axis, x.ndim, "partition")
+    return take_along_axis(x, argpartition(x, kth, axis), axis=axis)
+
+
+def lexsort(keys: Any, /, axis: int = -1) -> Tensor:
+    """Indices that sort by several keys along an axis, of which the last counts most; without gradient.
+
+    Parameters
+    ----------
+    keys : sequence of tensors, or a tensor whose first axis numbers them
+        Of one shape, at least one.
+    axis : int, default -1
+        The axis of each key to sort along.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        If there is no key, or they differ in shape.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.lexsort([[2, 1, 0], [0, 1, 0]]))
+    [2 0 1]
+    """
+    ranks: list[Tensor] = [as_tensor(key).detach() for key in keys]
+    if len({tuple(key.shape) for key in ranks}) != 1:
+        raise ShapeError(
+            "the keys must be of one shape",
+            operation="lexsort",
+            inputs=describe(*ranks),
+            expected="at least one key, all of one shape",
+            found=f"{len(ranks)} keys",
+            remedy="broadcast them first",
+        )
+    axis = normalize_axis(axis, ranks[0].ndim, "lexsort")
+    order = argsort(ranks[0], axis)
+    for key in ranks[1:]:
+        order = take_along_axis(order, argsort(take_along_axis(key, order, axis=axis), axis), axis=axis)
+    return order

@@ -1,0 +1,99 @@
+"""The frequencies that a transform speaks of, and their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from everyo.core.device import backend_for
+from everyo.core.dtypes import as_dtype, get_default_dtype
+from everyo.core.registry import op
+from everyo.core.tensor import Tensor
+from everyo.ops.axes import normalize_axis
+from everyo.ops.creation import as_tensor, made, real_number
+from everyo.ops.fft.transforms import checked_length
+
+__all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
+
+
+def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: str | None) -> Tensor:
+    n, d = checked_length(n, name), real_number(d, name, "d")
+    dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+    backend, place = backend_for(device)
+    return made(backend.asarray(getattr(backend.xp.fft, name)(n, d), dtype, place), False, name)
+
+
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
+    """Return the frequencies of the result of `fft`: ``0, 1, ..., -2, -1`` divided by ``n d``.
+
+    Parameters
+    ----------
+    n : int
+        How many points were transformed.
+    d : float, default 1.0
+        How far apart they are.
+    dtype : dtype-like, optional
+        By default the default float dtype.
+    device : str, optional
+        Where the tensor lives.
+
+    Returns
+    -------
+    Tensor
+        Of shape ``(n,)``.
+
+    Raises
+    ------
+    ShapeError
+        If `n` is not positive.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.fft.fftfreq(4))
+    [ 0.    0.25 -0.5  -0.25]
+    """
+    return _frequencies("fftfreq", n, d, dtype, device)
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
+    """Return the frequencies of the result of `rfft`; parameters and errors are those of `fftfreq`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.fft.rfftfreq(4))
+    [0.   0.25 0.5 ]
+    """
+    return _frequencies("rfftfreq", n, d, dtype, device)
+
+
+def _shifted(x: Any, axes: Any, amount: Callable[[int], int], operation: str) -> Tensor:
+    x = as_tensor(x)
+    chosen = range(x.ndim) if axes is None else [axes] if not isinstance(axes, Sequence) else axes
+    places = tuple([normalize_axis(a, x.ndim, operation) for a in chosen])
+    return op.roll(x, shift=tuple([amount(x.shape[a]) for a in places]), axis=places)
+
+
+def fftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
+    """Move frequency 0 to the middle, along all axes or those that are named.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.fft.fftshift(eo.fft.fftfreq(4)))
+    [-0.5  -0.25  0.    0.25]
+    """
+    return _shifted(x, axes, lambda n: n // 2, "fftshift")
+
+
+def ifftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
+    """Undo `fftshift`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.fft.ifftshift(eo.fft.fftshift(eo.fft.fftfreq(5))))
+    [ 0.   0.2  0.4 -0.4 -0.2]
+    """
+    return _shifted(x, axes, lambda n: -(n // 2), "ifftshift")

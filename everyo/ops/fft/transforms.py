@@ -1,0 +1,375 @@
+"""The transforms: lengths, axes and norms made ready for the primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from everyo.core.dispatch import apply
+from everyo.core.dtypes import float16, float32
+from everyo.core.registry import op
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.fft.primitives import OPPOSITE, _dft, _irfft, _rfft
+from everyo.ops.reductions import inexact
+
+__all__ = [
+    "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft",
+    "rfft2", "rfftn",
+]  # fmt: skip
+
+
+def _numbers(x: Any) -> Tensor:
+    """Return what is transformed: a tensor of float32 or more."""
+    x = inexact(x)
+    return op.astype(x, dtype=float32) if x.dtype == float16 else x
+
+
+def _checked_norm(norm: Any, operation: str) -> str:
+    if norm is None:
+        return "backward"
+    if not isinstance(norm, str) or norm not in OPPOSITE:
+        raise ArgumentError(
+            "there is no such normalization",
+            operation=operation,
+            expected='norm="backward", "ortho" or "forward"',
+            found=repr(norm),
+            remedy='leave it out for "backward": the inverse transform divides by n',
+        )
+    return norm
+
+
+def checked_length(n: Any, operation: str) -> int:
+    n = as_integer(n, "a length", operation)
+    if n < 1:
+        raise ShapeError(
+            "there is nothing to transform",
+            operation=operation,
+            expected="at least one point along each axis",
+            found=f"{n} points",
+            remedy="leave empty tensors out, or pass n or s to pad them with zeros",
+        )
+    return n
+
+
+def _resized(x: Tensor, axis: int, n: int) -> Tensor:
+    """Return `x` cut or padded with zeros at its end to `n` elements along an axis."""
+    size = x.shape[axis]
+    if size > n:
+        return x[(slice(None),) * axis + (slice(0, n),)]
+    if size == n:
+        return x
+    widths = tuple([(0, n - size) if i == axis else (0, 0) for i in range(x.ndim)])
+    return op.pad(x, pad_width=widths, value=0)
+
+
+def _axes(x: Tensor, s: Any, axes: Any, operation: str) -> tuple[tuple[int, ...], list[int | None]]:
+    """Return the axes to transform and, for each, the length that was asked for."""
+    lengths = None if s is None else [None if n == -1 else checked_length(n, operation) for n in s]
+    if axes is None:
+        axes = range(x.ndim if lengths is None else -len(lengths), 0) if lengths else range(x.ndim)
+    places = tuple([normalize_axis(a, x.ndim, operation) for a in axes])
+    if len(set(places)) < len(places) or (lengths is not None and len(lengths) != len(places)):
+        raise ShapeError(
+            "lengths and axes do not go together",
+            operation=operation,
+            inputs=describe(x),
+            expected="different axes, and one length for each",
+            found=f"s={s}, axes={tuple(axes)}",
+            remedy="name each axis once; leave s out for the lengths as they are",
+        )
+    return places, lengths if lengths is not None else [None] * len(places)
+
+
+def _transform(x: Any, s: Any, axes: Any, norm: Any, inverse: bool, operation: str) -> Tensor:
+    """Return the complex transform along several axes."""
+    x, norm = _numbers(x), _checked_norm(norm, operation)
+    places, lengths = _axes(x, s, axes, operation)
+    for axis, n in zip(places, lengths, strict=True):
+        x = _resized(x, axis, checked_length(x.shape[axis], operation) if n is None else n)
+    if not places:
+        return x if x.dtype.kind == "c" else x + 0j
+    return apply(_dft, (x,), {"axes": places, "norm": norm, "inverse": inverse})
+
+
+def _half(x: Any, s: Any, axes: Any, norm: Any, operation: str) -> Tensor:
+    """Return the half spectrum along the last of `axes`, transformed along the others."""
+    x, norm = _numbers(x), _checked_norm(norm, operation)
+    places, lengths = _axes(x, s, axes, operation)
+    _refuse_no_axis(places, operation)
+    for axis, n in zip(places, lengths, strict=True):
+        x = _resized(x, axis, checked_length(x.shape[axis], operation) if n is None else n)
+    x = apply(_rfft, (x,), {"axis": places[-1], "norm": norm})
+    if len(places) == 1:
+        return x
+    return apply(_dft, (x,), {"axes": places[:-1], "norm": norm, "inverse": False})
+
+
+def _from_half(x: Any, s: Any, axes: Any, norm: Any, operation: str) -> Tensor:
+    """Return the real numbers whose half spectrum is `x`."""
+    x, norm = _numbers(x), _checked_norm(norm, operation)
+    places, lengths = _axes(x, s, axes, operation)
+    _refuse_no_axis(places, operation)
+    *others, last = places
+    for axis, n in zip(others, lengths, strict=False):
+        x = _resized(x, axis, checked_length(x.shape[axis], operation) if n is None else n)
+    n = checked_length(2 * (x.shape[last] - 1), operation) if lengths[-1] is None else lengths[-1]
+    x = _resized(x, last, n // 2 + 1)
+    if others:
+        x = apply(_dft, (x,), {"axes": tuple(others), "norm": norm, "inverse": True})
+    return apply(_irfft, (x,), {"axis": last, "n": n, "norm": norm})
+
+
+def _refuse_no_axis(places: tuple[int, ...], operation: str) -> None:
+    if not places:
+        raise ShapeError(
+            "a half spectrum lies along an axis",
+            operation=operation,
+            expected="at least one axis",
+            found="none",
+            remedy="name the axis, or add one: x[None]",
+        )
+
+
+def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """Discrete Fourier transform along an axis: ``y[k] = sum_j x[j] exp(-2 pi i j k / n)``.
+
+    The transform is its own transpose: ``dx = fft(g)``, of which a real `x` takes the real part.
+
+    Parameters
+    ----------
+    x : tensor
+        Real or complex, at least 1-d; integers are computed in float64.
+    n : int, optional
+        How many points are transformed: `x` is cut or padded with zeros at its end. As many as there are,
+        by default.
+    axis : int, default -1
+        The axis to transform.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        Which transform is divided by ``n``: the inverse, each by its root, or this one.
+
+    Returns
+    -------
+    Tensor
+        Complex, of the precision of `x`, with `n` elements along `axis`.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such axis.
+    ShapeError
+        If there is no point to transform.
+    ArgumentError
+        If there is no such norm.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([1.0, 2.0, 0.0, 0.0], requires_grad=True)
+    >>> power = eo.sum(eo.abs(eo.fft.fft(x)) ** 2)
+    >>> power.backward()
+    >>> print(power.detach(), x.grad)
+    20.0 [ 8. 16.  0.  0.]
+    """
+    return _transform(x, None if n is None else (n,), (axis,), norm, False, "fft")
+
+
+def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """Inverse of `fft`: ``x[j] = sum_k y[k] exp(2 pi i j k / n) / n``.
+
+    Parameters, result, errors and transpose are those of `fft`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.real(eo.fft.ifft(eo.fft.fft(eo.tensor([1.0, 2.0, 4.0])))))
+    [1. 2. 4.]
+    """
+    return _transform(x, None if n is None else (n,), (axis,), norm, True, "ifft")
+
+
+def fftn(
+    x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+) -> Tensor:
+    """Discrete Fourier transform along several axes.
+
+    Parameters
+    ----------
+    x : tensor
+        Real or complex; integers are computed in float64.
+    s : sequence of int, optional
+        How many points are transformed along each axis, -1 for as many as there are.
+    axes : sequence of int, optional
+        The axes; by default all, or the last ``len(s)``.
+    norm : {"backward", "ortho", "forward"}, default "backward"
+        As in `fft`.
+
+    Returns
+    -------
+    Tensor
+        Complex, of the precision of `x`.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such axis.
+    ShapeError
+        If there is no point to transform, an axis is named twice, or `s` and `axes` differ in length.
+    ArgumentError
+        If there is no such norm.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.real(eo.fft.fftn(eo.ones((2, 2)))))
+    [[4. 0.]
+     [0. 0.]]
+    """
+    return _transform(x, s, axes, norm, False, "fftn")
+
+
+def ifftn(
+    x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+) -> Tensor:
+    """Inverse of `fftn`, with its parameters and errors.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.real(eo.fft.ifftn(eo.ones((2, 2)))))
+    [[1. 0.]
+     [0. 0.]]
+    """
+    return _transform(x, s, axes, norm, True, "ifftn")
+
+
+def fft2(
+    x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward"
+) -> Tensor:
+    """`fftn` along the last two axes."""
+    return _transform(x, s, axes, norm, False, "fft2")
+
+
+def ifft2(
+    x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward"
+) -> Tensor:
+    """`ifftn` along the last two axes."""
+    return _transform(x, s, axes, norm, True, "ifft2")
+
+
+def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """Discrete Fourier transform of real numbers: the frequencies 0 to ``n // 2`` of `fft`.
+
+    ``dx = n irfft(w conj(g))``, where `w` halves the frequencies that stand for two. Parameters and errors
+    are those of `fft`.
+
+    Returns
+    -------
+    Tensor
+        Complex, of the precision of `x`, with ``n // 2 + 1`` elements along `axis`.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is complex.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.fft.rfft(eo.tensor([1.0, 0.0, 0.0])))
+    [1.+0.j 1.+0.j]
+    """
+    return _half(x, None if n is None else (n,), (axis,), norm, "rfft")
+
+
+def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """Inverse of `rfft`: the `n` real numbers of a half spectrum.
+
+    ``dx = conj(w rfft(g)) / n``, where `w` doubles the frequencies that stand for two; the imaginary parts
+    of frequency 0, and of the highest one of an even `n`, do not count. Parameters and errors are those of
+    `fft`, but that `n` is the length of the result, ``2 (m - 1)`` for `m` frequencies by default.
+
+    Returns
+    -------
+    Tensor
+        Real, of the precision of `x`, with `n` elements along `axis`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.fft.irfft(eo.fft.rfft(eo.tensor([1.0, 2.0, 4.0])), n=3))
+    [1. 2. 4.]
+    """
+    return _from_half(x, None if n is None else (n,), (axis,), norm, "irfft")
+
+
+def rfftn(
+    x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+) -> Tensor:
+    """`rfft` along the last of several axes and `fft` along the others, with the parameters of `fftn`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.fft.rfftn(eo.ones((2, 4))).shape)
+    (2, 3)
+    """
+    return _half(x, s, axes, norm, "rfftn")
+
+
+def irfftn(
+    x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
+) -> Tensor:
+    """Inverse of `rfftn`, with the parameters of `fftn`; `s` is the shape of the result.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([[1.0, 2.0, 3.0]])
+    >>> print(eo.fft.irfftn(eo.fft.rfftn(x), s=(1, 3)))
+    [[1. 2. 3.]]
+    """
+    return _from_half(x, s, axes, norm, "irfftn")
+
+
+def rfft2(
+    x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward"
+) -> Tensor:
+    """`rfftn` along the last two axes."""
+    return _half(x, s, axes, norm, "rfft2")
+
+
+def irfft2(
+    x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward"
+) -> Tensor:
+    """`irfftn` along the last two axes."""
+    return _from_half(x, s, axes, norm, "irfft2")
+
+
+def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """Transform of a signal with Hermitian symmetry, given by its first half: a real spectrum.
+
+    It is ``irfft(conj(x))`` without the division by `n`. Parameters and errors are those of `irfft`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.fft.hfft(eo.tensor([1.0, 2.0, 0.0]), n=4))
+    [ 5.  1. -3.  1.]
+    """
+    norm = OPPOSITE[_checked_norm(norm, "hfft")]
+    return _from_half(op.conj(_numbers(x)), None if n is None else (n,), (axis,), norm, "hfft")
+
+
+def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """Inverse of `hfft`: ``conj(rfft(x)) / n``. Parameters and errors are those of `rfft`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.real(eo.fft.ihfft(eo.tensor([5.0, 1.0, -3.0, 1.0]))))
+    [1. 2. 0.]
+    """
+    norm = OPPOSITE[_checked_norm(norm, "ihfft")]
+    return op.conj(_half(x, None if n is None else (n,), (axis,), norm, "ihfft"))

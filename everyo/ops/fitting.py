@@ -1,0 +1,163 @@
+"""Polynomials that fit data, their roots, and their division."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everyo.core.dispatch import apply
+from everyo.core.registry import op
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.ops.axes import as_integer
+from everyo.ops.creation import as_tensor, as_tensors, weak
+from everyo.ops.known import is_known
+from everyo.ops.linalg.eigen import eigvals
+from everyo.ops.polynomials import coefficients, vander
+from everyo.ops.reductions import inexact
+
+__all__ = ["polydiv", "polyfit", "roots"]
+
+
+def polyfit(x: Any, y: Any, /, deg: int, rcond: float | None = None, *, w: Any = None) -> Tensor:
+    """Coefficients of the polynomial that fits points best, in the sense of least squares.
+
+    All three of `x`, `y` and `w` have a gradient, that of `eo.linalg.lstsq`.
+
+    Parameters
+    ----------
+    x : tensor
+        Where the values are: a vector of m points.
+    y : tensor
+        The values: a vector of m, or a matrix with a set of values in each of k columns.
+    deg : int
+        The degree.
+    rcond : number, optional
+        Which part of the largest singular value counts as zero; m times the precision by default.
+    w : tensor, optional
+        A weight for each point, by which its distance is multiplied before it is squared.
+
+    Returns
+    -------
+    Tensor
+        ``deg + 1`` coefficients, that of the highest power first; or a matrix with k columns of such.
+
+    Raises
+    ------
+    ArgumentError
+        If the degree is negative.
+    ShapeError
+        If the shapes do not fit, or there is no point.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> fit = eo.polyfit(eo.tensor([0.0, 1.0, 2.0]), eo.tensor([1.0, 3.0, 5.0]), 1)
+    >>> print(eo.round(fit))
+    [2. 1.]
+    """
+    x, y = map(inexact, as_tensors((x, y), "polyfit"))
+    dtype = x.backend.xp.result_type(x.dtype, y.dtype)
+    x, y = (v if v.dtype == dtype else op.astype(v, dtype=dtype) for v in (x, y))
+    deg = as_integer(deg, "deg", "polyfit")
+    if deg < 0:
+        raise ArgumentError(
+            "the degree must not be negative", operation="polyfit", expected="deg >= 0", found=str(deg)
+        )
+    weights = None if w is None else weak(w, [x], "polyfit")
+    wanted = tuple(x.shape)
+    fits = y.ndim in (1, 2) and tuple(y.shape[:1]) == wanted
+    if x.ndim != 1 or not x.size or not fits or (weights is not None and tuple(weights.shape) != wanted):
+        raise ShapeError(
+            "points, values and weights do not fit each other",
+            operation="polyfit",
+            inputs=describe(x, y) if weights is None else describe(x, y, weights),
+            expected="vectors of one length, not empty; values may be a matrix with as many rows",
+            found=f"{wanted} and {tuple(y.shape)}",
+            remedy="pass one value, or one row of values, for each point",
+        )
+    left = vander(x, deg + 1)
+    if weights is not None:
+        left = left * op.reshape(weights, shape=(x.size, 1))
+        y = y * (weights if y.ndim == 1 else op.reshape(weights, shape=(x.size, 1)))
+    scale = op.vector_norm(left.detach(), axis=(0,), keepdims=False, ord=2)
+    scale = op.where(op.equal(scale, 0), 1, scale)
+    rcond = x.size * float(x.backend.xp.finfo(x.dtype).eps) if rcond is None else rcond
+    columns = op.reshape(y, shape=(x.size, 1)) if y.ndim == 1 else y
+    solution = apply(op.lstsq, (left / scale, columns), {"rcond": rcond})
+    solution = solution / op.reshape(scale, shape=(deg + 1, 1))
+    return op.reshape(solution, shape=(deg + 1,)) if y.ndim == 1 else solution
+
+
+def roots(p: Any, /) -> Tensor:
+    """Roots of a polynomial: the eigenvalues of its companion matrix. The result is complex.
+
+    ``dz = -sum(dp[k] * z**(n - k)) / p'(z)``; where a root is multiple, the error of `eo.linalg.eigvals`.
+
+    Parameters
+    ----------
+    p : tensor
+        The coefficients, that of the highest power first; leading zeros are left out, if they are
+        known: a function that is compiled or mapped over must not begin with any.
+
+    Raises
+    ------
+    ShapeError
+        If `p` is no vector.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.sort_complex(eo.roots([1.0, -3.0, 2.0])))
+    [1.+0.j 2.+0.j]
+    """
+    p = inexact(coefficients(p, "roots"))
+    if is_known(p):
+        lead = op.equal(op.cumsum(op.not_equal(p.data, 0), axis=0, reverse=False), 0)
+        p = op.getitem(p, index=(slice(int(op.count_nonzero(lead, axis=None, keepdims=False)), None),))
+    n = p.size - 1
+    if n < 1:
+        wide = p.backend.xp.result_type(p.dtype, "complex64")
+        return op.astype(op.getitem(p, index=(slice(0, 0),)), dtype=wide)
+    row = -op.getitem(p, index=(slice(1, None),)) / op.getitem(p, index=(slice(0, 1),))
+    below = p.backend.asarray(p.backend.xp.eye(n - 1, n), p.dtype, p.device)
+    return eigvals(op.concat(op.reshape(row, shape=(1, n)), as_tensor(below), axis=0))
+
+
+def polydiv(u: Any, v: Any, /) -> tuple[Tensor, Tensor]:
+    """Coefficients of quotient and remainder of two polynomials: ``u = quotient * v + remainder``.
+
+    The remainder keeps leading zeros, so that its length does not depend on values.
+
+    Raises
+    ------
+    ShapeError
+        If `u` or `v` is no vector or is empty.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> quotient, remainder = eo.polydiv([1.0, 0.0, -1.0], [1.0, 1.0])
+    >>> print(quotient, remainder)
+    [ 1. -1.] [0.]
+    """
+    u, v = (inexact(coefficients(x, "polydiv")) for x in as_tensors((u, v), "polydiv"))
+    if not u.size or not v.size:
+        raise ShapeError(
+            "a polynomial has no coefficient",
+            operation="polydiv",
+            inputs=describe(u, v),
+            expected="at least one each",
+            found="none",
+            remedy="pass [0.0] for the polynomial that is zero",
+        )
+    steps, width = max(u.size - v.size + 1, 0), v.size
+    lead = op.getitem(v, index=(slice(0, 1),))
+    found = []
+    rest = u
+    for _ in range(steps):
+        factor = op.getitem(rest, index=(slice(0, 1),)) / lead
+        head = op.getitem(rest, index=(slice(1, width),)) - factor * op.getitem(v, index=(slice(1, None),))
+        rest = op.concat(head, op.getitem(rest, index=(slice(width, None),)), axis=0)
+        found.append(factor)
+    zero = op.zeros_like(lead)
+    return op.concat(*found, axis=0) if found else zero, rest if rest.size else zero

@@ -1,0 +1,24 @@
+"""Looks at the values of tensors, where they are there to look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everyo.core.registry import op
+from everyo.core.tensor import Tensor
+from everyo.core.traced import staging
+
+
+def is_known(x: Tensor) -> bool:
+    """Whether a tensor holds an array: it is no value of a transformation, nor is a program traced."""
+    return not x.level and staging.get() is None
+
+
+def everywhere(mask: Any) -> bool:
+    """Whether a raw array of booleans is true everywhere."""
+    return bool(op.all(mask, axis=None, keepdims=False))
+
+
+def anywhere(mask: Any) -> bool:
+    """Whether a raw array of booleans is true somewhere."""
+    return bool(op.any(mask, axis=None, keepdims=False))

@@ -1,0 +1,278 @@
+"""Determinants: det, a polynomial with derivatives at singular matrices too, and slogdet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from everyo.core.dispatch import apply
+from everyo.core.registry import op
+from everyo.core.samples import Sample, Values, sample
+from everyo.core.tensor import Tensor
+from everyo.ops.families import primitive
+from everyo.ops.linalg.common import (
+    column,
+    decomposed,
+    entries,
+    float_of,
+    made,
+    matrixwise,
+    on_finite,
+    real_of,
+    same_layout,
+    square,
+    summed,
+)
+
+__all__ = ["det", "slogdet"]
+
+_SINGULAR = (
+    [[1.0, 2.0], [2.0, 4.0]],
+    [[0.0, 0.0], [0.0, 0.0]],
+    [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [2.0, 0.0, 0.0]],
+)
+
+
+def _total(x: Any) -> Any:
+    """Return the sum over each matrix."""
+    return summed(summed(x))
+
+
+def _spread(g: Any) -> Any:
+    """Return one number for each matrix, so that it broadcasts against the matrices."""
+    return column(column(g))
+
+
+def _points() -> list[Any]:
+    return [made(3, 3, diagonal=1.5), made(2, 2, 2, diagonal=1.0), made(1, 1), (0, 0), (2, 0, 0)]
+
+
+@primitive(
+    lambda g, x: _spread(g) * op.cofactors(x),
+    lambda t, x: _total(t * op.cofactors(x)),
+    samples=lambda: [sample(x) for x in (*_points(), *map(Values, _SINGULAR))],
+    batch=matrixwise,
+    specs=lambda examples, params: [(tuple(examples[0].shape[:-2]), float_of(examples[0].dtype))],
+)
+def _det(xp: Any, x: Any) -> Any:
+    return xp.linalg.det(x)
+
+
+# The second derivative of det along two directions is symmetric in them, so each rule serves both modes.
+
+
+@primitive(
+    lambda g, x: op.cofactor_change(x, g),
+    lambda t, x: op.cofactor_change(x, t),
+    samples=lambda: [sample(x) for x in _points()],
+    batch=matrixwise,
+    specs=same_layout,
+)
+def _cofactors(xp: Any, x: Any) -> Any:
+    """Return the derivatives of det: the cofactors. Those of singular matrices come from singular values."""
+    return on_finite(xp, lambda x: _all_cofactors(xp, x), x)
+
+
+def _all_cofactors(xp: Any, x: Any) -> Any:
+    try:
+        out = xp.linalg.det(x)[..., None, None] * xp.matrix_transpose(xp.linalg.inv(x))
+        if xp.all(xp.isfinite(out)) and xp.all(xp.linalg.det(x)):
+            return out
+    except xp.linalg.LinAlgError:
+        pass
+    out = xp.empty(x.shape, float_of(x.dtype))
+    for i in entries(x.shape) if x.size else ():
+        out[i] = _cofactors_of(xp, x[i])
+    return out
+
+
+def _cofactors_of(xp: Any, x: Any) -> Any:
+    """Return the cofactors of one matrix."""
+    if xp.linalg.det(x):
+        return xp.linalg.det(x) * xp.linalg.inv(x).T
+    scale, u, s, vh = _singular_parts(xp, x, "det")
+    return scale * (xp.conj(u) * _products_without_one(xp, s)) @ xp.conj(vh)
+
+
+def _singular_parts(xp: Any, x: Any, operation: str) -> tuple[Any, Any, Any, Any]:
+    """Return the determinant of the unitary factors, and the singular value decomposition."""
+    u, s, vh = decomposed(operation, xp, x, xp.linalg.svd)
+    return xp.linalg.det(u) * xp.linalg.det(vh), u, s, vh
+
+
+def _products_without_one(xp: Any, s: Any) -> Any:
+    """Return for each element along the last axis the product of all others."""
+    ones = xp.ones_like(s[..., :1])
+    before = xp.cumprod(xp.concat([ones, s[..., :-1]], axis=-1), axis=-1)
+    after = xp.cumprod(xp.concat([ones, s[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    return before * after
+
+
+def _is_quadratic(x: Any) -> bool:
+    """Whether the determinant has no third derivative."""
+    return x.shape[-1] < 3
+
+
+def _third(x: Any, e: Any, f: Any) -> Any:
+    """Return the third derivative of det along `e` and `f`, for matrices with an inverse."""
+    if _is_quadratic(x):
+        return op.zeros_like(x)
+    b = op.inv(x, strict=False)
+    be, bf = b @ e, b @ f
+    te, tf = (_spread(summed(op.matrix_diagonal(m))) for m in (be, bf))
+    tef = _spread(_total(be * op.matrix_transpose(bf)))
+    inner = (te * tf - tef) * b - te * (bf @ b) - tf * (be @ b) + be @ bf @ b + bf @ be @ b
+    return _spread(op.det(x)) * op.matrix_transpose(inner)
+
+
+def _change_samples() -> list[Sample]:
+    return [
+        sample(made(3, 3, diagonal=2.0), (3, 3)),
+        sample(made(2, 3, 3, diagonal=1.5), (2, 3, 3)),
+        sample(made(2, 2, diagonal=1.0), (2, 2)),
+        sample(made(1, 1, diagonal=1.0), (1, 1)),
+        sample((0, 0), (0, 0)),
+    ]
+
+
+def _change_vjp(g: Any, needs: Any, x: Any, e: Any) -> list[Any]:
+    return [_third(x, e, g) if needs[0] else None, op.cofactor_change(x, g) if needs[1] else None]
+
+
+@primitive(
+    _change_vjp,
+    (lambda t, x, e: _third(x, e, t), lambda t, x: op.cofactor_change(x, t)),
+    samples=_change_samples,
+    batch=matrixwise,
+    specs=same_layout,
+    linear_in=(1,),
+)
+def _cofactor_change(xp: Any, x: Any, e: Any) -> Any:
+    """Return the derivative of the cofactors along `e`, from singular values: no division, all exact."""
+    return on_finite(xp, lambda x, e: _changed(xp, x, e), x, e)
+
+
+def _changed(xp: Any, x: Any, e: Any) -> Any:
+    scale, u, s, vh = _singular_parts(xp, x, "det")
+    n = s.shape[-1]
+    within = xp.conj(xp.matrix_transpose(u)) @ e @ xp.conj(xp.matrix_transpose(vh))
+    others = xp.where(xp.eye(n, dtype=bool), xp.ones_like(s[..., None]), s[..., None, :])
+    pairs = _products_without_one(xp, others) * (1 - xp.eye(n, dtype=s.dtype))
+    changed = -pairs * xp.matrix_transpose(within)
+    diagonal = xp.matmul(pairs, xp.linalg.diagonal(within)[..., None])[..., 0]
+    changed[..., xp.arange(n), xp.arange(n)] = diagonal
+    return scale[..., None, None] * (xp.conj(u) @ changed @ xp.conj(vh))
+
+
+def det(x: Any, /) -> Tensor:
+    """Return the determinants of square matrices.
+
+    ``d det(A) = sum(C * dA)`` with C the cofactors, ``det(A) inv(A).T`` where there is an inverse. First
+    and second derivatives are exact at singular matrices too, of any rank; the third is NaN there.
+
+    Parameters
+    ----------
+    x : tensor
+        Shape ``(..., n, n)``, real or complex; integers are computed in float64.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(...)``; 1 for n = 0.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([[1.0, 2.0], [2.0, 4.0]], requires_grad=True)
+    >>> eo.linalg.det(x).backward()
+    >>> print(x.grad)
+    [[ 4. -2.]
+     [-2.  1.]]
+    """
+    return apply(_det, (square(x, "det"),))
+
+
+# ---- slogdet
+
+
+class SlogdetResult(NamedTuple):
+    """What `slogdet` returns."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+def _masked(cotangent: Any, g: Any) -> Any:
+    """Return a cotangent that is 0 where nothing came in, even at a matrix without an inverse."""
+    return op.where(op.equal(g, 0), 0, cotangent)
+
+
+def _slogdet_vjp(g: dict[int, Any], x: Any, out: Any) -> Any:
+    total = g.get(1)
+    if 0 in g and x.dtype.kind == "c":  # a real sign is constant
+        turned = g[0] * out[0] * 1j  # the sign turns by i times the imaginary part of the trace
+        turned = op.real(turned) * -1j
+        total = turned if total is None else total + turned
+    if total is None:
+        return op.zeros_like(x)
+    total = _spread(total)
+    return _masked(total * op.matrix_transpose(op.inv(x, strict=False)), total)
+
+
+def _slogdet_jvp(t: Any, x: Any, out: Any) -> tuple[Any, Any]:
+    change = _total(op.matrix_transpose(op.inv(x, strict=False)) * t)
+    if x.dtype.kind == "c":
+        return out[0] * op.imag(change) * 1j, op.real(change)
+    return op.zeros_like(out[0]), change
+
+
+def _slogdet_specs(examples: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    shape, dtype = tuple(examples[0].shape[:-2]), examples[0].dtype
+    return [(shape, float_of(dtype)), (shape, real_of(dtype))]
+
+
+def _slogdet_samples() -> list[Sample]:
+    points = [made(3, 3, diagonal=2.0), made(2, 2, 2, diagonal=-2.0), made(1, 1, diagonal=1.0), (0, 0)]
+    return [sample(x) for x in points]
+
+
+@primitive(_slogdet_vjp, _slogdet_jvp, samples=_slogdet_samples, batch=matrixwise, specs=_slogdet_specs)
+def _slogdet(xp: Any, x: Any) -> Any:
+    return tuple(xp.linalg.slogdet(x))
+
+
+def slogdet(x: Any, /) -> SlogdetResult:
+    """Return sign and logarithm of the absolute value of determinants, without over- or underflow.
+
+    ``d logabsdet = Re(trace(A^-1 dA))``, so the gradient is ``g inv(A).T``; the sign of a complex
+    determinant turns with the imaginary part, a real one is constant. At a singular matrix the logarithm
+    is ``-inf`` and its gradient NaN.
+
+    Parameters
+    ----------
+    x : tensor
+        Shape ``(..., n, n)``, real or complex; integers are computed in float64.
+
+    Returns
+    -------
+    sign, logabsdet : Tensor
+        A named tuple; shapes ``(...)``. The logarithm is real.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> sign, logabsdet = eo.linalg.slogdet(eo.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    >>> print(sign, logabsdet)
+    -1.0 0.0
+    """
+    return SlogdetResult(*apply(_slogdet, (square(x, "slogdet"),)))

@@ -1,0 +1,274 @@
+"""Systems without an exact or unique solution: pinv, lstsq."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from everyo.core.dispatch import apply
+from everyo.core.dtypes import int64
+from everyo.core.registry import op
+from everyo.core.samples import Sample, sample
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError
+from everyo.ops.creation import as_tensor, as_tensors, real_number, zeros
+from everyo.ops.families import primitive
+from everyo.ops.linalg.common import (
+    adjoint,
+    alike,
+    decomposed,
+    float_of,
+    inexact_array,
+    joined,
+    made,
+    matrices,
+    matrixwise,
+    real_of,
+    summed,
+    tracked,
+)
+from everyo.ops.linalg.singular import svdvals
+from everyo.ops.linalg.solving import with_columns
+from everyo.ops.reductions import conjugate, inexact
+
+__all__ = ["lstsq", "pinv"]
+
+
+def _pinv_vjp(g: Any, x: Any, out: Any) -> Any:
+    h, ah = conjugate(g), adjoint(out)
+    adjoined = adjoint(h)
+    first = adjoined @ (out @ ah)
+    second = (ah @ out) @ adjoined
+    outside = first - x @ (out @ first) + second - (second @ out) @ x
+    return conjugate(outside - ah @ h @ ah)
+
+
+def _pinv_jvp(t: Any, x: Any, out: Any) -> Any:
+    th, ah = adjoint(t), adjoint(out)
+    first = (out @ ah) @ th
+    second = th @ (ah @ out)
+    return first - (first @ x) @ out + second - out @ (x @ second) - out @ t @ out
+
+
+def _pinv_samples() -> list[Sample]:
+    points = [made(3, 3, diagonal=2.0), made(4, 2), made(2, 3), made(2, 3, 2), made(1, 1), (0, 2)]
+    return [sample(x, rtol=None) for x in points]
+
+
+def _pinv_specs(examples: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    *lead, m, n = examples[0].shape
+    return [((*lead, n, m), float_of(examples[0].dtype))]
+
+
+@primitive(_pinv_vjp, _pinv_jvp, samples=_pinv_samples, batch=matrixwise, specs=_pinv_specs)
+def _pinv(xp: Any, x: Any, *, rtol: Any) -> Any:
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * xp.finfo(float_of(x.dtype)).eps
+    x = inexact_array(xp, x)
+    return decomposed("pinv", xp, x, lambda m: xp.linalg.pinv(m, rtol=xp.asarray(rtol)))
+
+
+def _tolerance(rtol: Any, operation: str) -> Any:
+    """Return a relative tolerance as a static parameter: a number, or nested tuples of them."""
+    if rtol is None or isinstance(rtol, (int, float)):
+        return None if rtol is None else real_number(rtol, operation, "rtol")
+    given = as_tensor(rtol)
+    return _tuples(given.tolist()) if given.size else None  # none for no matrices
+
+
+def _tuples(values: Any) -> Any:
+    return tuple(map(_tuples, values)) if isinstance(values, list) else float(values)
+
+
+def pinv(x: Any, /, rcond: Any = None, *, rtol: Any = None) -> Tensor:
+    """Return the pseudoinverses of matrices.
+
+    With B the pseudoinverse of A, ``dB = -B dA B + B B.mH dA.mH (1 - A B) + (1 - B A) dA.mH B.mH B`` (G.
+    Golub and V. Pereyra, The differentiation of pseudo-inverses and nonlinear least squares problems, 1973).
+    Singular values that are cut off count as zero and as remaining so: where the rank is not full this is
+    the derivative along matrices of the same rank.
+
+    Parameters
+    ----------
+    x : tensor
+        Shape ``(..., m, n)``, real or complex, wide or tall.
+    rcond, rtol : number or tensor, optional
+        Which part of the largest singular value counts as zero (one of the two names: NumPy's or the
+        standard's); ``max(m, n)`` times the precision of the dtype by default.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(..., n, m)``.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has less than two axes.
+    ArgumentError
+        If both tolerances are given.
+    LinAlgError
+        If a decomposition is not found, as for a matrix that is not finite; the message says for which.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.linalg.pinv(eo.tensor([[2.0, 0.0], [0.0, 0.0]])))
+    [[0.5 0. ]
+     [0.  0. ]]
+    """
+    if rcond is not None and rtol is not None:
+        raise ArgumentError(
+            "the tolerance is given twice",
+            operation="pinv",
+            expected="rcond or rtol",
+            found=f"rcond={rcond!r}, rtol={rtol!r}",
+            remedy="leave one of them out",
+        )
+    tolerance = _tolerance(rcond if rtol is None else rtol, "pinv")
+    return apply(_pinv, (matrices(x, "pinv"),), {"rtol": tolerance})
+
+
+# ---- least squares
+
+
+def _lstsq_vjp(g: Any, needs: Any, a: Any, b: Any, out: Any, rcond: Any) -> list[Any]:
+    p, h = op.pinv(a, rtol=rcond), conjugate(g)
+    w = adjoint(p) @ h
+    if not needs[0]:
+        return [None, conjugate(w)]
+    rest, adjoined = b - a @ out, adjoint(h)
+    outside = (adjoint(p) @ out) @ adjoined
+    moved = rest @ (adjoined @ p @ adjoint(p)) + outside - (outside @ p) @ a
+    return [conjugate(moved - w @ adjoint(out)), conjugate(w)]
+
+
+def _lstsq_jvp(tangents: Any, a: Any, b: Any, out: Any, rcond: Any) -> Any:
+    ta, tb = tangents
+    p = op.pinv(a, rtol=rcond)
+    if ta is None:
+        return p @ tb
+    within = adjoint(ta) @ (adjoint(p) @ out)
+    change = p @ (adjoint(p) @ (adjoint(ta) @ (b - a @ out)) - ta @ out) + within - p @ (a @ within)
+    return change if tb is None else change + p @ tb
+
+
+def _lstsq_samples() -> list[Sample]:
+    return [
+        sample(made(4, 2), (4, 2), rcond=None),
+        sample(made(2, 3), (2, 1), rcond=None),
+        sample(made(3, 3, diagonal=2.0), (3, 1), rcond=None),
+        sample(made(2, 3, 2), (2, 3, 1), rcond=None),
+    ]
+
+
+def _parts(xp: Any, a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:
+    """Return solutions, ranks and singular values, for matrices and right-hand sides of one batch."""
+    a, b = inexact_array(xp, a), inexact_array(xp, b)
+    rtol = max(a.shape[-2:]) * xp.finfo(a.dtype).eps if rcond is None else rcond
+    if a.ndim == 2 and b.size:
+        x, _, rank, s = decomposed("lstsq", xp, a, lambda a: xp.linalg.lstsq(a, b, rcond=rtol))
+        return x, xp.asarray(rank, dtype=xp.int64), s
+    u, s, vh = decomposed("lstsq", xp, a, lambda a: xp.linalg.svd(a, full_matrices=False))
+    kept = s > rtol * xp.amax(s, axis=-1, keepdims=True, initial=0.0)
+    factors = xp.where(kept, 1 / xp.where(kept, s, 1), 0)
+    inverse = xp.conj(xp.matrix_transpose((u * factors[..., None, :]) @ vh))
+    return inverse @ b, xp.asarray(xp.sum(kept, axis=-1), dtype=xp.int64), s
+
+
+def _solution_specs(examples: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    a, b = examples
+    return [((*a.shape[:-2], a.shape[-1], b.shape[-1]), joined(a.dtype, b.dtype))]
+
+
+def _all_specs(examples: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    *lead, m, n = examples[0].shape
+    values = ((*lead, min(m, n)), real_of(examples[0].dtype))
+    return [*_solution_specs(examples, params), (tuple(lead), int64), values]
+
+
+@primitive(
+    _lstsq_vjp, _lstsq_jvp, samples=_lstsq_samples, batch=matrixwise, specs=_solution_specs, linear_in=(1,)
+)
+def _lstsq(xp: Any, a: Any, b: Any, *, rcond: Any) -> Any:
+    return _parts(xp, a, b, rcond)[0]
+
+
+@primitive(
+    None,
+    None,
+    samples=_lstsq_samples,
+    batch=matrixwise,
+    missing="where it has derivatives, lstsq and svdvals compute it",
+    specs=_all_specs,
+)
+def _lstsq_parts(xp: Any, a: Any, b: Any, *, rcond: Any) -> Any:
+    return _parts(xp, a, b, rcond)
+
+
+class LstsqResult(NamedTuple):
+    """What `lstsq` returns."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+def lstsq(a: Any, b: Any, /, rcond: Any = None) -> LstsqResult:
+    """Return the x that makes ``abs(a @ x - b)`` smallest; of several the shortest.
+
+    It is ``pinv(a) @ b``, and so are its derivatives, found without a second decomposition of `a` being
+    differentiated.
+
+    Parameters
+    ----------
+    a : tensor
+        Shape ``(..., m, n)``, real or complex, wide or tall.
+    b : tensor
+        Shape ``(..., m, k)`` with the same leading axes, or ``(m,)`` for one vector.
+    rcond : number, optional
+        Which part of the largest singular value counts as zero; ``max(m, n)`` times the precision of the
+        dtype by default.
+
+    Returns
+    -------
+    solution, residuals, rank, singular_values : Tensor
+        A named tuple: shape ``(..., n, k)`` or ``(n,)``; the squared lengths ``(..., k)`` of the columns of
+        ``b - a @ x``, empty unless m > n; the ranks; the singular values of `a`, descending.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit.
+    LinAlgError
+        If a decomposition is not found, as for a matrix that is not finite; the message says for which.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> a = eo.tensor([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+    >>> print(eo.round(eo.linalg.lstsq(a, eo.tensor([1.0, 3.0, 5.0])).solution))
+    [1. 2.]
+    """
+    rcond = None if rcond is None else real_number(rcond, "lstsq", "rcond")
+    a, b = as_tensors((a, b), "lstsq")
+    a, b = alike(matrices(a, "lstsq"), inexact(b))
+    rest: list[Any] = []
+
+    def solved(a: Tensor, b: Tensor) -> Tensor:
+        lead = a.shape[:-2] if len(a.shape) >= len(b.shape) else b.shape[:-2]
+        a, b = (op.broadcast_to(x, shape=(*lead, *x.shape[-2:])) for x in (a, b))
+        x, rank, s = apply(_lstsq_parts, (a, b), {"rcond": rcond})
+        if tracked(a) or tracked(b):
+            x, values = apply(_lstsq, (a, b), {"rcond": rcond}), svdvals(a)
+            s = s + (values - values.detach())  # the same numbers with the derivative of `svdvals`
+        size = op.abs(b - a @ x)
+        rest.extend((summed(size * size, -2), rank, s))
+        return x
+
+    x = with_columns(solved, a, b, "lstsq")
+    residuals, rank, s = rest
+    if a.shape[-2] <= a.shape[-1]:
+        residuals = zeros((*residuals.shape[:-1], 0), dtype=residuals.dtype)
+    return LstsqResult(x, residuals, rank, s)

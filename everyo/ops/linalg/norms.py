@@ -1,0 +1,216 @@
+"""Norms of matrices and what is made of them: matrix_norm, norm, cond."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from everyo.core.dispatch import apply
+from everyo.core.registry import op
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.ops.axes import as_flag, normalize_axis
+from everyo.ops.creation import as_tensor
+from everyo.ops.linalg.common import matrices, square
+from everyo.ops.linalg.singular import svdvals
+from everyo.ops.norms import vector_norm
+from everyo.ops.reductions import inexact, require_elements
+
+__all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
+
+_BY_SUMS = {1: (-2, True), -1: (-2, False), math.inf: (-1, True), -math.inf: (-1, False)}
+_BY_SINGULAR_VALUES = {2: op.max, -2: op.min, "nuc": op.sum}
+
+
+def _last(x: Any, axis: int) -> tuple[int, ...]:
+    return (len(x.shape) + axis,)
+
+
+def _norm_of_matrices(x: Tensor, ord: Any, operation: str) -> Tensor:
+    """Return a norm of the matrices in the last two axes."""
+    if ord is None or ord == "fro":
+        return vector_norm(x, axis=(-2, -1))
+    if not isinstance(ord, bool) and ord in _BY_SUMS:
+        axis, largest = _BY_SUMS[ord]
+        sums = op.sum(op.abs(x), axis=_last(x, axis), keepdims=False)
+        if largest and not sums.shape[-1]:
+            return op.sum(sums, axis=_last(sums, -1), keepdims=False)
+        return (op.max if largest else op.min)(sums, axis=_last(sums, -1), keepdims=False)
+    if not isinstance(ord, bool) and ord in _BY_SINGULAR_VALUES:
+        values = svdvals(x)
+        reduce = op.sum if ord == 2 and not values.shape[-1] else _BY_SINGULAR_VALUES[ord]
+        return reduce(values, axis=_last(values, -1), keepdims=False)
+    raise ArgumentError(
+        "there is no such norm of a matrix",
+        operation=operation,
+        inputs=describe(x),
+        expected="'fro', 'nuc', 1, -1, 2, -2, inf or -inf",
+        found=f"ord={ord!r}",
+        remedy="use eo.linalg.vector_norm for a norm of the elements",
+    )
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+    """Return a norm of each of the matrices in the last two axes.
+
+    ======================  =========================================================
+    ``ord``                 norm
+    ======================  =========================================================
+    "fro" (the default)     root of the sum of squares
+    "nuc"                   sum of the singular values
+    1, -1                   largest, smallest sum of absolute values in a column
+    inf, -inf               largest, smallest sum of absolute values in a row
+    2, -2                   largest, smallest singular value
+    ======================  =========================================================
+
+    The gradients of the elements are those of `abs`, `max`, `min` and `svdvals`; that of "fro" is
+    ``g * x / norm``. At the zero matrix all are 0.
+
+    Parameters
+    ----------
+    x : tensor
+        Shape ``(..., m, n)``, real or complex.
+    keepdims : bool, default False
+        Keep the two axes, with length 1.
+    ord : number or str, default "fro"
+        Which norm.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(...)``, real.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has less than two axes, or a smallest one is asked for where there is none.
+    ArgumentError
+        If there is no such norm.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor([[3.0, 0.0], [0.0, 4.0]])
+    >>> print(eo.linalg.matrix_norm(x), eo.linalg.matrix_norm(x, ord="nuc"), eo.linalg.matrix_norm(x, ord=2))
+    5.0 7.0 4.0
+    """
+    x = matrices(x, "matrix_norm")
+    out = _norm_of_matrices(x, ord, "matrix_norm")
+    keepdims = as_flag(keepdims, "keepdims", "matrix_norm")
+    return op.reshape(out, shape=(*out.shape, 1, 1)) if keepdims else out
+
+
+def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Return NumPy's norm: of vectors along one axis, of matrices along two.
+
+    Without `axis` it is that of a vector or matrix; without `ord` the 2-norm of the elements, whatever the
+    shape. `vector_norm` and `matrix_norm` say what the orders mean and what their gradients are.
+
+    Parameters
+    ----------
+    x : tensor
+        Real or complex.
+    ord : number or str, optional
+        Which norm.
+    axis : int or pair of int, optional
+        The axes of the vectors, or of rows and columns.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+
+    Returns
+    -------
+    Tensor
+        Real.
+
+    Raises
+    ------
+    ShapeError
+        If an order is given and the number of axes is neither one nor two.
+    ArgumentError
+        If there is no such norm.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.linalg.norm(eo.tensor([[3.0, 0.0], [0.0, 4.0]])))
+    5.0
+    """
+    x, keepdims = inexact(as_tensor(x)), as_flag(keepdims, "keepdims", "norm")
+    rank = len(x.shape)
+    if axis is None and ord is None:
+        return vector_norm(x, keepdims=keepdims)
+    named = tuple(range(rank)) if axis is None else tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    axes = [normalize_axis(a, rank, "norm") for a in named]
+    if len(axes) == 1:
+        if isinstance(ord, str):
+            raise ArgumentError(
+                "there is no such norm of a vector",
+                operation="norm",
+                inputs=describe(x),
+                expected="a number",
+                found=f"ord={ord!r}",
+                remedy="name two axes for a norm of matrices",
+            )
+        return vector_norm(x, axis=axes[0], keepdims=keepdims, ord=2 if ord is None else ord)
+    if len(axes) != 2 or axes[0] == axes[1]:
+        raise ShapeError(
+            "a norm is one of vectors or of matrices",
+            operation="norm",
+            inputs=describe(x),
+            expected="one axis, or two that differ",
+            found=f"axis={axis!r}",
+            remedy="name the axes, as in axis=(-2, -1)",
+        )
+    others = [a for a in range(rank) if a not in axes]
+    out = _norm_of_matrices(op.transpose(x, axes=(*others, *axes)), ord, "norm")
+    if keepdims:
+        out = op.reshape(out, shape=tuple([1 if a in axes else n for a, n in enumerate(x.shape)]))
+    return out
+
+
+def cond(x: Any, /, p: Any = None) -> Tensor:
+    """Return condition numbers: of how much a relative error grows where the matrix is solved with.
+
+    Parameters
+    ----------
+    x : tensor
+        Shape ``(..., m, n)``; square for all orders but 2 and -2.
+    p : number or str, optional
+        Which norm; 2 by default: the ratio of the extreme singular values. Others are
+        ``matrix_norm(x) * matrix_norm(inv(x))``.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(...)``, real; infinite for singular matrices, with a gradient of NaN.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are empty, or not square where they must be.
+    ArgumentError
+        If there is no such norm.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.linalg.cond(eo.tensor([[4.0, 0.0], [0.0, 2.0]])))
+    2.0
+    """
+    x = matrices(x, "cond")
+    require_elements(x, (len(x.shape) - 2, len(x.shape) - 1), "cond")
+    if p is None or (not isinstance(p, (bool, str)) and p in (2, -2)):
+        values = svdvals(x)
+        largest, smallest = (f(values, axis=_last(values, -1), keepdims=False) for f in (op.max, op.min))
+        return smallest / largest if p == -2 else _ratio(largest, smallest)
+    x = square(x, "cond")
+    inverse = apply(op.inv, (x,), {"strict": False})
+    out = _norm_of_matrices(x, p, "cond") * _norm_of_matrices(inverse, p, "cond")
+    return op.where(op.isnan(out), math.inf, out)
+
+
+def _ratio(largest: Tensor, smallest: Tensor) -> Tensor:
+    """Return a quotient that is infinite where the divisor is zero."""
+    zero = op.equal(smallest, 0)
+    return op.where(zero, math.inf, largest / op.where(zero, 1, smallest))

@@ -1,0 +1,303 @@
+"""NumPy's functions on tensors: `Tensor.__array_function__` finds the function of the same name.
+
+The arguments are those of NumPy's signature. They reach the function here by name, its arrays by position.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from everyo.backends.numpy_names import no_value, origin, signature
+from everyo.core.device import backend_of
+from everyo.core.dtypes import in_double_precision
+from everyo.core.tensor import Tensor
+from everyo.ops.creation import as_tensor
+from everyo.ops.numpy_ufuncs import counterpart, into, namespace, reduced, spelled, unsupported
+from everyo.ops.numpy_variants import NOT_SPECIAL, VARIANTS
+from everyo.ops.numpy_writers import WRITERS
+
+_EMPTY = inspect.Parameter.empty
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_ALIASES = {"a_min": "min", "a_max": "max"}
+_REDUCTIONS = {
+    "sum": "add", "prod": "multiply", "max": "maximum", "amax": "maximum", "min": "minimum",
+    "amin": "minimum", "all": "logical_and", "any": "logical_or",
+}  # fmt: skip
+# Computed by NumPy: text, types and integers have no derivative. The second kind are tensors again.
+_DESCRIPTIONS = {
+    "np.array2string", "np.array_repr", "np.array_str", "np.common_type", "np.einsum_path",
+    "np.min_scalar_type",
+}  # fmt: skip
+_INTEGERS = {"np.packbits", "np.unpackbits"}
+_FILES = {"np.save", "np.savez", "np.savez_compressed", "np.savetxt"}  # which keep no graph
+
+
+def array_function(
+    self: Tensor, function: Any, types: Sequence[type], args: Sequence[Any], options: dict[str, Any]
+) -> Any:
+    """Return what NumPy's `function` makes of arguments among which there are tensors.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        If there is no such function here, or an argument that it has not.
+    """
+    source = origin(function)
+    if not all(_known(kind) for kind in types):
+        return NotImplemented
+    if source is None:
+        name = f"{function.__module__}.{function.__name__}"
+        raise unsupported(
+            name, args, f"the function {name}", "compute on x.detach().numpy(), without derivatives"
+        )
+    name = spelled(function)
+    given = _arguments(function, args, options)
+    out = given.pop("out", None)
+    if name in _DESCRIPTIONS:
+        return _on_arrays(function, given, _detached)
+    if name in _FILES:
+        return _on_arrays(function, given, _constant)
+    special = _SPECIAL.get(f"{source[0]}.{source[1]}" if source[0] else source[1])
+    with in_double_precision():
+        result = NOT_SPECIAL if special is None else special(**given)
+        if result is NOT_SPECIAL:
+            result = _translated(function, name, given)
+    return result if out is None else into(out, result, name)
+
+
+def _known(kind: type) -> bool:
+    return issubclass(kind, Tensor) or any(base.__module__ == "numpy" for base in kind.__mro__[:-1])
+
+
+def _arguments(function: Any, args: Sequence[Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by NumPy's names, without those that say nothing."""
+    bound = signature(function).bind(*args, **options)
+    given = dict(bound.arguments)
+    for parameter in bound.signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            given.update(given.pop(parameter.name, {}))
+    parameters = bound.signature.parameters
+    silent = {name for name, value in given.items() if value is no_value}
+    silent |= {
+        n for n, v in given.items() if v is None and (n not in parameters or parameters[n].default is None)
+    }
+    return {name: value for name, value in given.items() if name not in silent}
+
+
+def _translated(function: Any, name: str, given: dict[str, Any]) -> Any:
+    """Call the counterpart of a function of NumPy with its arguments."""
+    target = counterpart(function)
+    if target is None:
+        if name in _INTEGERS:
+            return _wrapped(_on_arrays(function, given, _detached))
+        remedy = "compute on x.detach().numpy() where no derivative is needed, or define an eo.custom_vjp"
+        raise unsupported(name, _arrays(given), f"the function {name}", remedy)
+    ours, theirs = _parameters(target), signature(function).parameters
+    positions = {key: i for i, key in enumerate(k for k, p in theirs.items() if p.kind in _POSITIONAL)}
+    slots: dict[str, Any] = {}
+    for key, value in given.items():
+        slot = _slot(key, positions.get(key), theirs.get(key), ours)
+        if slot is not None:
+            slots[slot] = value
+        elif key not in theirs or not _same(value, theirs[key].default):
+            found = f"the argument {key}={value!r}" if not hasattr(value, "shape") else f"the argument {key}"
+            raise unsupported(name, _arrays(given), found, "leave it out, or write what it does")
+    slots = {**_defaults(theirs, ours), **slots}
+    call = inspect.BoundArguments(ours, {key: slots[key] for key in ours.parameters if key in slots})
+    return target(*call.args, **call.kwargs)
+
+
+def _defaults(theirs: Mapping[str, inspect.Parameter], ours: inspect.Signature) -> dict[str, Any]:
+    """Return what NumPy takes by default where the function here takes something else."""
+    found = {}
+    for key, parameter in theirs.items():
+        slot = _slot(key, None, parameter, ours)
+        if slot is None or parameter.kind is parameter.VAR_POSITIONAL:
+            continue
+        default, own = parameter.default, ours.parameters[slot].default
+        said = not any(x is None or x is no_value or x is _EMPTY for x in (default, own))
+        if said and default != own:
+            found[slot] = default
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def _parameters(target: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(target)
+
+
+def _slot(key: str, position: int | None, theirs: Any, ours: inspect.Signature) -> str | None:
+    """Return the parameter that takes NumPy's `key`: one of this name, or an operand in the same place."""
+    key = _ALIASES.get(key, key)
+    parameters = list(ours.parameters.values())
+    if theirs is not None and theirs.kind is theirs.VAR_POSITIONAL:
+        return next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    if key in ours.parameters:
+        return key
+    if position is not None and position < len(parameters):
+        parameter = parameters[position]
+        if parameter.kind in _POSITIONAL and parameter.default is _EMPTY:
+            return parameter.name
+    return None
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Whether an argument that has no place here is what NumPy takes by default anyway."""
+    return value is default or (
+        type(value) is type(default) and not hasattr(value, "shape") and value == default
+    )
+
+
+def _arrays(given: dict[str, Any]) -> list[Any]:
+    return [value for value in given.values() if hasattr(value, "shape")]
+
+
+def _on_arrays(function: Any, given: dict[str, Any], convert: Callable[[Tensor], Any]) -> Any:
+    """Call NumPy's function itself, on what `convert` makes of the tensors."""
+    bound = inspect.BoundArguments(signature(function), _replaced(given, convert))
+    return function(*bound.args, **bound.kwargs)
+
+
+def _detached(x: Tensor) -> Any:
+    return x.detach().numpy()
+
+
+def _constant(x: Tensor) -> Any:
+    return x.numpy()  # which refuses what would lose its graph
+
+
+def _replaced(value: Any, convert: Callable[[Tensor], Any]) -> Any:
+    """Return arguments with each tensor converted, also those in lists."""
+    if isinstance(value, Tensor):
+        return convert(value)
+    if type(value) in (list, tuple):
+        return type(value)(_replaced(item, convert) for item in value)
+    return {key: _replaced(item, convert) for key, item in value.items()} if type(value) is dict else value
+
+
+def _wrapped(value: Any) -> Any:
+    """Return arrays as tensors, in tuples and lists too."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_wrapped, value))
+    return value if backend_of(value) is None else as_tensor(value)
+
+
+# ---- functions whose arguments mean something else here, by name
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    def call(a: Any, initial: Any = None, where: Any = True, **options: Any) -> Any:
+        if initial is None and where is True:
+            return NOT_SPECIAL
+        return reduced(_REDUCTIONS[name], a, {"initial": initial, "where": where, **options})
+
+    return call
+
+
+def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    return namespace().nonzero(condition) if x is None and y is None else NOT_SPECIAL
+
+
+def _rounded(a: Any, decimals: int = 0) -> Any:
+    x = as_tensor(a)
+    if decimals == 0 or (decimals > 0 and x.dtype.kind in "biu"):
+        return namespace().round(x)
+    scale = 10.0 ** abs(decimals)
+    if decimals > 0:
+        return namespace().round(x * scale) / scale
+    return (namespace().round(x / scale) * scale).astype(x.dtype, copy=False)
+
+
+def _joined(name: str, first: str) -> Callable[..., Any]:
+    def call(dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
+        arrays = options.pop(first)
+        result = getattr(namespace(), name)(arrays, **options)
+        return result if dtype is None else result.astype(dtype, copy=False)
+
+    return call
+
+
+def _each(name: str) -> Callable[..., Any]:
+    def call(arys: Sequence[Any]) -> Any:
+        results = tuple(getattr(namespace(), name)(x) for x in arys)
+        return results[0] if len(results) == 1 else results
+
+    return call
+
+
+def _reshape(a: Any, shape: Any, order: str = "C", copy: bool | None = None) -> Any:
+    if order != "F":
+        return namespace().reshape(a, shape, copy=copy) if order == "A" else NOT_SPECIAL
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    return as_tensor(a).transpose().reshape(sizes[::-1], copy=copy).transpose()
+
+
+def _ravel(a: Any, order: str = "C") -> Any:
+    return as_tensor(a).transpose().ravel() if order == "F" else namespace().ravel(a)
+
+
+def _einsum(operands: Sequence[Any], optimize: Any = False, **options: Any) -> Any:
+    return NOT_SPECIAL if options else namespace().einsum(*operands)  # it chooses its own order
+
+
+def _angle(z: Any, deg: bool = False) -> Any:
+    angle = namespace().angle(z)
+    return namespace().rad2deg(angle) if deg else angle
+
+
+def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+    flat = (as_tensor(arr).ravel(), as_tensor(indices).ravel())
+    return NOT_SPECIAL if axis is not None else namespace().take_along_axis(*flat, axis=0)
+
+
+def _size(a: Any, axis: int | None = None) -> int:
+    return int(a.size if axis is None else a.shape[axis])
+
+
+def _alike(name: str) -> Callable[..., Any]:
+    def call(shape: Any = None, **options: Any) -> Any:
+        if shape is None:
+            return NOT_SPECIAL
+        x = as_tensor(options["prototype" if name == "empty" else "a"])
+        settings = {"dtype": options.get("dtype", x.dtype), "device": options.get("device", x.device)}
+        values = [options["fill_value"]] if "fill_value" in options else []
+        return getattr(namespace(), name)(shape, *values, **settings)
+
+    return call
+
+
+def _shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    first, second = _replaced(a, _detached), _replaced(b, _detached)
+    return bool(as_tensor(first).backend.xp.shares_memory(first, second))
+
+
+_SPECIAL: dict[str, Callable[..., Any]] = {
+    **{name: _reduction(name) for name in _REDUCTIONS},
+    "where": _where,
+    "round": _rounded,
+    "around": _rounded,
+    "concatenate": _joined("concatenate", "arrays"),
+    "concat": _joined("concat", "arrays"),
+    "stack": _joined("stack", "arrays"),
+    "hstack": _joined("hstack", "tup"),
+    "vstack": _joined("vstack", "tup"),
+    "atleast_1d": _each("atleast_1d"),
+    "atleast_2d": _each("atleast_2d"),
+    "atleast_3d": _each("atleast_3d"),
+    **{f"{name}_like": _alike(name) for name in ("empty", "full", "ones", "zeros")},
+    "reshape": _reshape,
+    "ravel": _ravel,
+    "einsum": _einsum,
+    "angle": _angle,
+    "shape": lambda a: tuple(a.shape),
+    "ndim": lambda a: a.ndim,
+    "size": _size,
+    "take_along_axis": _take_along_axis,
+    **WRITERS,
+    **VARIANTS,
+    "shares_memory": _shares_memory,
+    "may_share_memory": _shares_memory,
+}

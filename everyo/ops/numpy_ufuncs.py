@@ -1,0 +1,202 @@
+"""NumPy's ufuncs on tensors: `Tensor.__array_ufunc__` finds the operation of the same name."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from everyo.backends.numpy_names import no_value, origin
+from everyo.core.device import backend_of
+from everyo.core.dtypes import as_dtype, in_double_precision
+from everyo.core.tensor import Tensor
+from everyo.errors import UnsupportedOperationError, describe
+from everyo.ops.creation import as_tensor, as_tensors
+from everyo.ops.methods import fitted
+
+# How a call may be carried out in memory; it has no meaning for tensors beyond these values.
+_LAYOUT: dict[str, Any] = {"casting": "same_kind", "order": "K", "subok": True}
+REDUCTIONS = {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all",
+    "logical_or": "any", "logaddexp": "logsumexp",
+}  # fmt: skip
+_ACCUMULATIONS = {
+    "add": "cumsum", "multiply": "cumprod", "logaddexp": "logcumsumexp",
+    "maximum": "cumulative_max", "minimum": "cumulative_min",
+}  # fmt: skip
+_NEUTRAL = {"add": 0, "multiply": 1, "logical_and": True, "logical_or": False, "logaddexp": -math.inf}
+_found: dict[Any, Callable[..., Any]] = {}
+_ours: set[type] = set()  # classes of operands that were met before
+
+
+def array_ufunc(self: Tensor, ufunc: Any, method: str, /, *inputs: Any, **options: Any) -> Any:
+    """Return what NumPy's `ufunc` (or its `method`) makes of `inputs` of which one is a tensor.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        If there is no such operation here, or an option that it has not.
+    """
+    for x in inputs:
+        if x.__class__ not in _ours and _foreign(x):
+            return NotImplemented
+    if method == "__call__" and not options and ufunc in _found:
+        return _found[ufunc](*inputs)
+    out = options.pop("out", None)
+    with in_double_precision():
+        result = _METHODS.get(method, _refused)(ufunc, method, inputs, options, out)
+    return result if out is None else into(out, result, _name(ufunc, method))
+
+
+def _foreign(value: Any) -> bool:
+    """Whether a value of another library is to answer the call."""
+    known = isinstance(value, (Tensor, list, tuple, bool, int, float, complex)) or value is None
+    if not known and backend_of(value) is None:
+        return True
+    _ours.add(value.__class__)
+    return False
+
+
+def namespace() -> Any:
+    """Return the package itself, whose public functions these are."""
+    return sys.modules[__name__.partition(".")[0]]
+
+
+def counterpart(function: Any) -> Callable[..., Any] | None:
+    """Return the public function of this package that a function of NumPy or SciPy has here."""
+    source = origin(function)
+    if source is None:
+        return None
+    inner, name = source
+    found = getattr(getattr(namespace(), inner, None) if inner else namespace(), name, None)
+    if found is None and inner == "special":  # erf and a few others have no namespace here
+        found = getattr(namespace(), name, None)
+    return found if callable(found) else None
+
+
+def spelled(function: Any) -> str:
+    """Return what a user calls a function of NumPy or SciPy."""
+    source = origin(function)
+    if source is None:
+        return str(function.__name__)
+    prefix = {"": "np", "special": "scipy.special"}.get(source[0], f"np.{source[0]}")
+    return f"{prefix}.{source[1]}"
+
+
+def _name(ufunc: Any, method: str = "__call__") -> str:
+    return spelled(ufunc) + ("" if method == "__call__" else f".{method}")
+
+
+def unsupported(name: str, inputs: Sequence[Any], found: str, remedy: str) -> UnsupportedOperationError:
+    """Return the error for what NumPy offers and tensors do not."""
+    return UnsupportedOperationError(
+        "this call has no counterpart that keeps the derivatives",
+        operation=name,
+        inputs=describe(*(x for x in inputs if hasattr(x, "shape"))),
+        expected="a function of NumPy that everyo has too, with options that it knows",
+        found=found,
+        remedy=remedy,
+    )
+
+
+def _operation(ufunc: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+    function = _found.get(ufunc) or counterpart(ufunc)
+    if function is None:
+        name = _name(ufunc)
+        remedy = "compute on x.detach().numpy() where no derivative is needed, or define an eo.custom_vjp"
+        raise unsupported(name, inputs, f"the ufunc {name}", remedy)
+    _found[ufunc] = function
+    return function
+
+
+def _refuse_options(name: str, inputs: Sequence[Any], options: dict[str, Any]) -> None:
+    """Raise UnsupportedOperationError for options that are left and do more than describe memory."""
+    for option, value in options.items():
+        if option not in _LAYOUT or value != _LAYOUT[option]:
+            found = f"the option {option}={value!r}"
+            raise unsupported(name, inputs, found, "leave it out, and convert the operands or result")
+
+
+def _call(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any) -> Any:
+    function, name = _operation(ufunc, inputs), _name(ufunc)
+    dtype, where = options.pop("dtype", None), options.pop("where", True)
+    _refuse_options(name, inputs, options)
+    if dtype is not None:
+        inputs = [as_tensor(x).astype(dtype, copy=False) for x in inputs]
+    result = function(*inputs)
+    if dtype is not None and result.dtype != as_dtype(dtype):
+        raise unsupported(name, inputs, f"dtype={dtype}", "convert the result: y.astype(...)")
+    if where is True:
+        return result
+    if not isinstance(out, tuple) or len(out) != 1:
+        remedy = "write np.where(condition, f(x), y), or give out= what stands elsewhere"
+        raise unsupported(name, inputs, "where= without out=, which leaves elements undefined", remedy)
+    return namespace().where(where, result, out[0])
+
+
+def reduced(name: str, x: Any, options: dict[str, Any]) -> Any:
+    """Return the reduction of a ufunc called `name`, with NumPy's ``initial`` and ``where``."""
+    root = namespace()
+    options = {key: value for key, value in options.items() if value is not no_value}
+    dtype, initial, where = (options.pop(key, None) for key in ("dtype", "initial", "where"))
+    x = as_tensor(x) if dtype is None else as_tensor(x).astype(dtype, copy=False)
+    if where is not None and where is not True:
+        neutral = _NEUTRAL.get(name, initial)
+        if neutral is None:
+            remedy = "give initial= too: the result where there is no element"
+            raise unsupported(f"np.{name}.reduce", [x], "where= without initial=", remedy)
+        x = root.where(where, x, neutral)
+    result = getattr(root, REDUCTIONS[name])(x, **options)
+    if dtype is not None:
+        result = result.astype(dtype, copy=False)
+    return result if initial is None else getattr(root, name)(result, initial)
+
+
+def _reduce(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any) -> Any:
+    if origin(ufunc) is None or ufunc.__name__ not in REDUCTIONS:
+        _refused(ufunc, method, inputs, options, out)
+    return reduced(ufunc.__name__, inputs[0], {"axis": 0, **options})
+
+
+def _accumulate(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any) -> Any:
+    if origin(ufunc) is None or ufunc.__name__ not in _ACCUMULATIONS:
+        _refused(ufunc, method, inputs, options, out)
+    function = getattr(namespace(), _ACCUMULATIONS[ufunc.__name__])
+    axis, dtype = options.pop("axis", 0), options.pop("dtype", None)
+    _refuse_options(_name(ufunc, method), inputs, options)
+    x = as_tensor(inputs[0])
+    return function(x if dtype is None else x.astype(dtype, copy=False), axis=axis)
+
+
+def _outer(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any) -> Any:
+    first, second = as_tensors(inputs, _name(ufunc, method))
+    apart = first.reshape(first.shape + (1,) * second.ndim)
+    return _call(ufunc, method, (apart, second), options, out)
+
+
+def _refused(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any) -> Any:
+    remedies = {
+        "at": "use eo.index_add or x[index] += value, which keep the derivatives",
+        "reduceat": "use eo.segment_sum, or slices and a reduction",
+    }
+    name = _name(ufunc, method)
+    raise unsupported(name, inputs, name, remedies.get(method, "write it with np.add or another reduction"))
+
+
+_METHODS = {"__call__": _call, "reduce": _reduce, "accumulate": _accumulate, "outer": _outer}
+
+
+def into(out: Any, result: Any, name: str) -> Any:
+    """Return `out`, a tensor or a tuple of tensors, with the value and the graph of `result`."""
+    targets = out if isinstance(out, tuple) else (out,)
+    results = result if isinstance(result, tuple) else (result,)
+    for target, value in zip(targets, results):
+        if target is None:
+            continue
+        if not isinstance(target, Tensor):
+            remedy = "leave out=, and in a statement like a += t write a = a + t"
+            raise unsupported(name, [target], "out= an array, which has no place for derivatives", remedy)
+        target.assign(fitted(as_tensor(value), target))
+    final = tuple(value if target is None else target for target, value in zip(targets, results))
+    return final if isinstance(result, tuple) else final[0]

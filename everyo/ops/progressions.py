@@ -1,0 +1,181 @@
+"""Geometric progressions and triangles of ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everyo.core.dtypes import as_dtype
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError
+from everyo.ops.arithmetic import power
+from everyo.ops.axes import as_integer
+from everyo.ops.choosing import known
+from everyo.ops.creation import as_tensor, as_tensors, ones
+from everyo.ops.ranges import is_plain, linspace
+from everyo.ops.rearranging import tril
+from everyo.ops.reductions import all as every
+from everyo.ops.shape import broadcast_arrays, expand_dims, moveaxis
+
+__all__ = ["geomspace", "logspace", "tri"]
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: int = 50,
+    *,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: Any = None,
+    device: str | None = None,
+    axis: int = 0,
+) -> Tensor:
+    """Return powers of `base` whose exponents are evenly spaced from `start` to `stop`.
+
+    ``d base**t = base**t (log(base) dt + t / base dbase)``; the exponents are those of `linspace`.
+
+    Parameters
+    ----------
+    start, stop : number or tensor
+        The exponents at the ends, of shapes that broadcast.
+    num : int, default 50
+        How many.
+    endpoint : bool, default True
+        Whether `stop` is the last exponent.
+    base : number or tensor
+        What is raised to them, of a shape that broadcasts with those of the ends.
+    dtype : dtype-like, optional
+        The dtype of the result.
+    device : str, optional
+        Where the result goes.
+    axis : int, default 0
+        The axis of the result along which they lie, if the ends have axes.
+
+    Returns
+    -------
+    Tensor
+        Of shape ``(num,)``, or the shape of the ends with an axis of `num` more.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.logspace(0, 2, 3))
+    [  1.  10. 100.]
+    """
+    if not is_plain(base) and as_tensor(base).ndim:
+        base, start, stop = broadcast_arrays(base, start, stop)
+        base = expand_dims(base, axis)
+    exponents = linspace(start, stop, num, endpoint=endpoint, device=device, axis=axis)
+    powers = power(base, exponents)
+    return powers if dtype is None else powers.astype(dtype, copy=False)
+
+
+def geomspace(
+    start: Any,
+    stop: Any,
+    /,
+    num: int = 50,
+    *,
+    endpoint: bool = True,
+    dtype: Any = None,
+    device: str | None = None,
+    axis: int = 0,
+) -> Tensor:
+    """Return numbers from `start` to `stop` of which each is the same multiple of the one before.
+
+    ``start * (stop / start)**w`` with weights ``w`` from 0 to 1; differentiable in both ends.
+
+    Parameters
+    ----------
+    start, stop : number or tensor
+        The ends, of the same sign and of shapes that broadcast.
+    num : int, default 50
+        How many.
+    endpoint : bool, default True
+        Whether `stop` is the last number.
+    dtype : dtype-like, optional
+        The dtype of the result.
+    device : str, optional
+        Where the result goes.
+    axis : int, default 0
+        The axis of the result along which they lie, if the ends have axes.
+
+    Returns
+    -------
+    Tensor
+        Of shape ``(num,)``, or the shape of the ends with an axis of `num` more.
+
+    Raises
+    ------
+    ArgumentError
+        If an end is 0, or the signs differ; under `vmap` and in a compiled function the result is then NaN.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.geomspace(1, 8, 4))
+    [1. 2. 4. 8.]
+    """
+    ends = [float(end) if isinstance(end, int) else end for end in (start, stop)]
+    first, last = as_tensors(ends, "geomspace")
+    seen = known(first) and known(last)
+    if seen and not _common_ratio(first.detach(), last.detach()):
+        raise ArgumentError(
+            "these ends have no common ratio",
+            operation="geomspace",
+            expected="ends other than 0, of the same sign if they are real",
+            found=f"{start} to {stop}",
+            remedy="use eo.linspace, or complex numbers",
+        )
+    ratio = last / first
+    precision = ratio.backend.xp.finfo(ratio.dtype).dtype
+    weights = linspace(0.0, 1.0, num, endpoint=endpoint, dtype=precision, device=device)
+    weights = weights.reshape((weights.size,) + (1,) * ratio.ndim)
+    progression = moveaxis(first * ratio**weights, 0, axis)
+    return progression if dtype is None else progression.astype(dtype, copy=False)
+
+
+def _common_ratio(first: Tensor, last: Tensor) -> bool:
+    """Whether numbers lie between these two whose quotients are equal: in the reals, of the same sign."""
+    some = (first != 0) & (last != 0)
+    if first.dtype.kind == "c" or last.dtype.kind == "c":
+        return bool(every(some))
+    return bool(every(some & ((first > 0) == (last > 0))))
+
+
+def tri(
+    N: int, M: int | None = None, /, k: int = 0, *, dtype: Any = None, device: str | None = None
+) -> Tensor:
+    """Return a matrix with ones on and below its `k`-th diagonal and zeros above.
+
+    Parameters
+    ----------
+    N, M : int
+        Rows and columns; as many columns as rows by default.
+    k : int, default 0
+        Which diagonal is the last one of ones.
+    dtype : dtype-like, optional
+        The default float dtype by default.
+    device : str, optional
+        Where the result goes.
+
+    Returns
+    -------
+    Tensor
+
+    Raises
+    ------
+    ShapeError
+        If a size is negative.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.tri(2, 3))
+    [[1. 0. 0.]
+     [1. 1. 0.]]
+    """
+    shape = (as_integer(N, "N", "tri"), as_integer(N if M is None else M, "M", "tri"))
+    full = ones(shape, dtype=None if dtype is None else as_dtype(dtype), device=device)
+    return tril(as_tensor(full), k=k)

@@ -1,0 +1,30 @@
+"""Special functions, under SciPy's names."""
+
+from everyo.ops.exponential import erf, erfc
+from everyo.ops.normalizers import log_softmax, logsumexp, softmax
+from everyo.ops.special import (
+    bessel,
+    cardinal_sine,
+    entropy,
+    error,
+    gamma_family,
+    incomplete_beta,
+    incomplete_gamma,
+    logistic,
+    zeta_function,
+)
+from everyo.ops.special.bessel import *
+from everyo.ops.special.cardinal_sine import *
+from everyo.ops.special.entropy import *
+from everyo.ops.special.error import *
+from everyo.ops.special.gamma_family import *
+from everyo.ops.special.incomplete_beta import *
+from everyo.ops.special.incomplete_gamma import *
+from everyo.ops.special.logistic import *
+from everyo.ops.special.zeta_function import *
+
+__all__ = [
+    "erf", "erfc", "log_softmax", "logsumexp", "softmax",
+    *bessel.__all__, *cardinal_sine.__all__, *entropy.__all__, *error.__all__, *gamma_family.__all__,
+    *incomplete_beta.__all__, *incomplete_gamma.__all__, *logistic.__all__, *zeta_function.__all__,
+]  # fmt: skip

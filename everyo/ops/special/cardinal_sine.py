@@ -1,0 +1,94 @@
+"""The cardinal sine, with derivatives of every order."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from everyo.core.dispatch import apply
+from everyo.core.registry import op
+from everyo.core.samples import Sample, Values, sample
+from everyo.core.tensor import Tensor
+from everyo.ops.families import primitive
+
+__all__ = ["sinc"]
+
+_TERMS = 30
+
+
+def _sinc_slope(g: Any, x: Any, order: int) -> Any:
+    return g * op.sinc(x, order=order + 1)
+
+
+def _sinc_samples() -> list[Sample]:
+    values = Values([0.0, 1e-9, 0.7, 0.8, 1.0, -2.5])
+    return [
+        sample((), order=0), sample((2, 3), order=0), sample((0,), order=0), sample(values, order=0),
+        sample(values, order=1), sample(values, order=4),
+    ]  # fmt: skip
+
+
+@primitive(_sinc_slope, _sinc_slope, family="elementwise", samples=_sinc_samples)
+def _sinc(xp: Any, x: Any, *, order: int) -> Any:
+    """Derivative of this order of ``sin(pi x) / (pi x)``.
+
+    With ``z = pi x`` by ``z f[n] = sin[n](z) - n f[n-1]``, where the bracket counts derivatives; that
+    cancels for small `z`, where the power series has all digits.
+    """
+    if x.dtype.kind not in "fc":
+        x = xp.asarray(x, dtype=float)
+    infinite = xp.isinf(x)
+    any_infinite = xp.any(infinite)
+    if any_infinite:
+        x = xp.where(infinite, xp.ones_like(x), x)
+    z = math.pi * x
+    turn = x - 2 * xp.round(xp.real(x) / 2)  # exact, so that the sine keeps its digits for large x
+    sine = xp.sin(math.pi * turn)
+    small = xp.abs(z) < 2 + order / 2 if order else z == 0
+    divisor = xp.where(small, xp.ones_like(z), z)
+    out = sine / divisor
+    if order:
+        cosine = xp.cos(math.pi * turn)
+        for n in range(1, order + 1):
+            above = (sine, cosine, -sine, -cosine)[n % 4]
+            out = (above - n * out) / divisor
+        out = math.pi**order * out
+    if any_infinite:
+        out = xp.where(infinite, xp.zeros_like(z), out)
+    if xp.any(small):
+        out = xp.asarray(out)  # 0-d results are scalars
+        out[small] = _series(z[small], order) * math.pi**order
+    return out
+
+
+def _series(z: Any, order: int) -> Any:
+    """Return the derivative of this order of ``sin(z) / z``, for small `z`, by its power series."""
+    first = (order + 1) // 2
+    total, square = 0.0, z * z
+    for k in reversed(range(first, first + _TERMS)):
+        total = total * square + (-1) ** k * math.perm(2 * k, order) / math.factorial(2 * k + 1)
+    return total * z if order % 2 else total + 0 * z
+
+
+def sinc(x: Any, /) -> Tensor:
+    """Cardinal sine ``sin(pi x) / (pi x)``, elementwise; 1 at 0 and 0 at infinity.
+
+    Its derivatives of every order are right at 0 and near it.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real or complex, of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.grad(eo.grad(eo.sinc))(eo.tensor(0.0)):.4f}")
+    -3.2899
+    """
+    return apply(_sinc, (x,), {"order": 0})

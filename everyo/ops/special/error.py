@@ -1,0 +1,160 @@
+"""The relatives of the error function, and the normal distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from everyo.core.registry import op
+from everyo.core.samples import Values, sample
+from everyo.ops.families import elementwise, primitive
+from everyo.ops.special.kernels import in_double, real, scipy
+
+__all__ = ["erfcinv", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri"]
+
+HALF_SQRT_PI, TWO_OVER_SQRT_PI = math.sqrt(math.pi) / 2, 2 / math.sqrt(math.pi)
+SQRT_HALF, SQRT_TAU, SQRT_TWO_OVER_PI = math.sqrt(0.5), math.sqrt(2 * math.pi), math.sqrt(2 / math.pi)
+_TURNS = ((1.5, 4.0, 90), (4.0, math.inf, 16))  # in these ranges the continued fraction has so many steps
+
+
+@elementwise(lambda g, out: g * (HALF_SQRT_PI * op.exp(out * out)), domain=(-0.9, 0.9))
+def erfinv(xp: Any, x: Any) -> Any:
+    """Inverse of `erf`, elementwise: ``d erfinv(x) = sqrt(pi) / 2 exp(erfinv(x)**2) dx``.
+
+    It is infinite at -1 and 1, and NaN beyond.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.erfinv(eo.tensor(0.5)):.4f}")
+    0.4769
+    """
+    return real(xp, "erfinv", x)
+
+
+@elementwise(lambda g, out: g * (-HALF_SQRT_PI * op.exp(out * out)), domain=(0.1, 1.9))
+def erfcinv(xp: Any, x: Any) -> Any:
+    """Inverse of `erfc`, elementwise: ``d erfcinv(x) = -sqrt(pi) / 2 exp(erfcinv(x)**2) dx``.
+
+    Accurate for small `x`, where ``erfinv(1 - x)`` is not.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.erfcinv(eo.tensor(1e-20)):.4f}")
+    6.6016
+    """
+    return real(xp, "erfcinv", x)
+
+
+def _erfcx_slope(g: Any, x: Any, order: int) -> Any:
+    return g * op.erfcx_derivative(x, order=order + 1)
+
+
+@primitive(
+    _erfcx_slope,
+    _erfcx_slope,
+    family="elementwise",
+    samples=lambda: [
+        sample((2, 3), order=1),
+        sample((), order=2),
+        sample((0,), order=1),
+        sample(Values([-1.0, 0.0, 1.0, 1.4, 1.6, 5.0]), order=1),
+        sample(Values([-1.0, 0.0, 1.4, 1.6, 5.0]), order=3),
+    ],
+)
+def _erfcx_derivative(xp: Any, x: Any, *, order: int) -> Any:
+    """Derivative of `erfcx` of this order.
+
+    By the recurrence ``E[n] = 2 x E[n-1] + 2 (n-1) E[n-2]``, which cancels for large `x`; there by the
+    continued fraction of the repeated integrals of erfc (DLMF 7.18.13).
+    """
+
+    def evaluate(x: Any) -> Any:
+        scaled = xp.special.erfcx(x)
+        before, out = scaled, 2 * x * scaled - TWO_OVER_SQRT_PI
+        for n in range(2, order + 1):
+            before, out = out, 2 * x * out + 2 * (n - 1) * before
+        for low, high, depth in _TURNS:
+            here = (x > low) & (x <= high)
+            if xp.any(here):
+                out[here] = far(x[here], scaled[here], depth)
+        return out
+
+    def far(x: Any, scaled: Any, depth: int) -> Any:
+        denominator, product = x, 1.0
+        for k in range(depth + order, 0, -1):
+            denominator = x + (k + 1) / 2 / denominator
+            if k <= order:
+                product = product / denominator * -k
+        return scaled * product
+
+    return in_double(xp, evaluate, x)
+
+
+@elementwise(lambda g, x: g * op.erfcx_derivative(x, order=1))
+def erfcx(xp: Any, x: Any) -> Any:
+    """``exp(x**2) erfc(x)``, elementwise, without overflow for large `x`.
+
+    ``d erfcx(x) = (2 x erfcx(x) - 2 / sqrt(pi)) dx``, computed without the cancellation of the two terms.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor(1e8, dtype=eo.float64, requires_grad=True)
+    >>> eo.special.erfcx(x).backward()
+    >>> print(f"{x.grad:.4g}")
+    -5.642e-17
+    """
+    return real(xp, "erfcx", x)
+
+
+@elementwise(lambda g, x: g * (op.exp(-0.5 * x * x) / SQRT_TAU))
+def ndtr(xp: Any, x: Any) -> Any:
+    """Distribution function of the standard normal, elementwise.
+
+    ``d ndtr(x) = exp(-x**2 / 2) / sqrt(2 pi) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.ndtr(eo.tensor(1.0)):.4f}")
+    0.8413
+    """
+    return scipy(xp, "ndtr", x)
+
+
+def _log_ndtr_slope(g: Any, x: Any) -> Any:
+    """Return the density divided by `ndtr`; each formula where it neither overflows nor cancels."""
+    right = x > 0
+    above = op.where(right, x, 0.0)
+    upper = op.exp(-0.5 * above * above) / (SQRT_TAU * op.ndtr(above))
+    return g * op.where(right, upper, SQRT_TWO_OVER_PI / op.erfcx(-SQRT_HALF * x))
+
+
+@elementwise(_log_ndtr_slope)
+def log_ndtr(xp: Any, x: Any) -> Any:
+    """Logarithm of `ndtr`, elementwise, where that underflows, too.
+
+    ``d log_ndtr(x) = sqrt(2 / pi) / erfcx(-x / sqrt(2)) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.log_ndtr(eo.tensor(-100.0)):.2f}")
+    -5005.52
+    """
+    return real(xp, "log_ndtr", x)
+
+
+@elementwise(lambda g, out: g * (SQRT_TAU * op.exp(0.5 * out * out)), domain=(0.1, 0.9))
+def ndtri(xp: Any, x: Any) -> Any:
+    """Inverse of `ndtr`, elementwise: ``d ndtri(x) = sqrt(2 pi) exp(ndtri(x)**2 / 2) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.ndtri(eo.tensor(0.975)):.4f}")
+    1.9600
+    """
+    return real(xp, "ndtri", x)

@@ -1,0 +1,318 @@
+"""The gamma and beta functions and their logarithmic derivatives."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from everyo.core.dispatch import apply
+from everyo.core.registry import op
+from everyo.core.samples import Sample, Values, sample
+from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError
+from everyo.ops.axes import as_integer
+from everyo.ops.families import elementwise, primitive
+from everyo.ops.reductions import inexact
+from everyo.ops.special.kernels import in_double, real
+
+__all__ = ["beta", "betaln", "digamma", "gamma", "gammaln", "multigammaln", "polygamma", "psi"]
+
+# The Bernoulli numbers B(2), B(4), ...
+BERNOULLI = (
+    1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330,
+    854513 / 138, -236364091 / 2730,
+)  # fmt: skip
+_LAST_FACTORIAL = 170  # that a float can hold
+_SMALL = 1e-290  # a value below may have lost digits
+_SHIFT = 12  # what brings an argument into the reach of the asymptotic series
+
+
+@elementwise(lambda g, x: g * op.digamma(x), domain=(0.3, 4.0))
+def gammaln(xp: Any, x: Any) -> Any:
+    """Logarithm of the absolute value of the gamma function, elementwise: ``d gammaln(x) = digamma(x) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.gammaln(eo.tensor(100.0)):.4f}")
+    359.1342
+    """
+    return real(xp, "gammaln", x)
+
+
+@elementwise(lambda g, x, out: g * (out * op.digamma(x)), domain=(0.3, 4.0))
+def gamma(xp: Any, x: Any) -> Any:
+    """Gamma function, elementwise: ``d gamma(x) = gamma(x) digamma(x) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.special.gamma(eo.tensor([0.5, 5.0])))
+    [ 1.7724539 24.       ]
+    """
+    return real(xp, "gamma", x)
+
+
+@elementwise(lambda g, x: g * op.polygamma(x, n=1), domain=(0.3, 4.0))
+def digamma(xp: Any, x: Any) -> Any:
+    """Logarithmic derivative of the gamma function, elementwise: ``d digamma(x) = polygamma(1, x) dx``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.digamma(eo.tensor(1.0)):.4f}")
+    -0.5772
+    """
+    return real(xp, "psi", x)
+
+
+psi = digamma
+
+
+def _polygamma_slope(g: Any, x: Any, n: int) -> Any:
+    return g * op.polygamma(x, n=n + 1)
+
+
+def _polygamma_samples() -> list[Sample]:
+    values = Values([0.4, 1.0, 3.5, -1.6])
+    return [sample((), n=1), sample((2, 3), n=2), sample((0,), n=1), sample(values, n=1), sample(values, n=4)]
+
+
+@primitive(
+    _polygamma_slope, _polygamma_slope, family="elementwise", samples=_polygamma_samples, domain=(0.5, 4.0)
+)
+def _polygamma(xp: Any, x: Any, *, n: int) -> Any:
+    """``(-1)**(n+1) n! zeta(n+1, x)``, also where one factor underflows and the other one is huge."""
+    if n == 0:
+        return real(xp, "psi", x)
+    sign = 1.0 if n % 2 else -1.0
+
+    def evaluate(x: Any) -> Any:
+        series = xp.special.zeta(n + 1.0, x)
+        huge = n > _LAST_FACTORIAL
+        out = xp.exp(xp.log(series) + math.lgamma(n + 1.0)) if huge else series * float(math.factorial(n))
+        lost = (x > 0) & (x < math.inf) & (huge | (series < _SMALL))
+        if xp.any(lost):
+            out[lost] = _of_high_order(xp, n, x[lost])
+        return sign * out
+
+    return in_double(xp, evaluate, x)
+
+
+def _of_high_order(xp: Any, n: int, x: Any) -> Any:
+    """``n! zeta(n+1, x)`` by the formula of Euler and Maclaurin, for positive `x`.
+
+    The terms are taken relative to ``x**-(n+1)``, and that by the n-th root of the factorial, so that no
+    factor leaves the range of floats before the product does.
+    """
+    s, root = n + 1.0, n / math.e
+    total = sum(xp.exp(-s * xp.log1p(k / x)) for k in range(_SHIFT))
+    y = x + _SHIFT
+    last = xp.exp(-s * xp.log1p(_SHIFT / x))
+    total = total + last * (y / n + 0.5)
+    term = last * s / y
+    for j, number in enumerate(BERNOULLI, 1):
+        total = total + number / math.factorial(2 * j) * term
+        term = term * ((s + 2 * j - 1) / y) * ((s + 2 * j) / y)
+    return total * _factorial_over_power(n) * (x / root) ** -s
+
+
+def _factorial_over_power(n: int) -> float:
+    """Return ``n! / (n/e)**(n+1)``, above `_LAST_FACTORIAL` by Stirling's series."""
+    if n <= _LAST_FACTORIAL:
+        return math.factorial(n) / (n / math.e) ** (n + 1)
+    series = sum(BERNOULLI[k - 1] / (2 * k * (2 * k - 1) * n ** (2 * k - 1)) for k in (1, 2, 3))
+    return math.sqrt(2 * math.pi / n) * math.exp(1 + series)
+
+
+def polygamma_step(x: Any, n: int) -> Any:
+    """Return ``polygamma(n, x + 1) - polygamma(n, x)``."""
+    return (-1.0) ** n * math.factorial(n) / x ** (n + 1)
+
+
+def polygamma(n: int, x: Any, /) -> Tensor:
+    """Derivative of order `n` of `digamma`, elementwise: ``d polygamma(n, x) = polygamma(n + 1, x) dx``.
+
+    Parameters
+    ----------
+    n : int
+        The order, at least 0.
+    x : tensor, array or number
+        Real, of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
+
+    Raises
+    ------
+    ArgumentError
+        If `n` is negative.
+    DTypeError
+        If `n` is no integer, or `x` is complex.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.polygamma(1, eo.tensor(1.0)):.4f}")
+    1.6449
+    """
+    n = as_integer(n, "the order n", "polygamma")
+    if n < 0:
+        raise ArgumentError(
+            "the order must not be negative",
+            operation="polygamma",
+            expected="n >= 0",
+            found=f"n={n}",
+            remedy="the integral of digamma is eo.special.gammaln",
+        )
+    return apply(_polygamma, (x,), {"n": n})
+
+
+def _difference_by_a(g: Any, a: Any, b: Any, n: int) -> Any:
+    return g * op.polygamma_difference(a, b, n=n + 1)
+
+
+def _difference_by_b(g: Any, a: Any, b: Any, n: int) -> Any:
+    return g * op.polygamma(a + b, n=n + 1)
+
+
+def _difference_samples() -> list[Sample]:
+    pairs = [((), ()), ((2, 3), (3,)), ((2, 1), (1, 3)), ((0, 2), (2,))]
+    plain = [sample(*pair, n=n) for pair in pairs for n in (0, 2)]
+    return [*plain, sample(Values([0.5, -1.3, 4.0]), Values([2.5, 0.6, -1.5]), n=1)]
+
+
+_DIFFERENCE = (_difference_by_a, _difference_by_b)
+
+
+@primitive(
+    _DIFFERENCE,
+    _DIFFERENCE,
+    family="elementwise",
+    broadcasts=True,
+    domain=((0.3, 4.0), (0.3, 4.0)),
+    samples=_difference_samples,
+)
+def _polygamma_difference(xp: Any, a: Any, b: Any, *, n: int = 0) -> Any:
+    """``polygamma(n, a + b) - polygamma(n, a)``, accurate also where `b` is small beside `a`.
+
+    Where both arguments are positive: the recurrence by `_SHIFT` steps, then the asymptotic series, each
+    term of which is a difference of two powers that expm1 gives without cancellation.
+    """
+
+    def of_order(x: Any) -> Any:
+        return _polygamma.forward(xp, x, n=n)
+
+    def evaluate(a: Any, b: Any) -> Any:
+        out = xp.asarray(of_order(a + b) - of_order(a))
+        usual = (a > 0) & (a + b > 0) & xp.isfinite(a) & xp.isfinite(b)
+        if xp.any(usual):
+            out = xp.array(out)
+            out[usual] = _of_positive(a[usual], b[usual])
+        return out
+
+    def _powers(y: Any, b: Any, m: int) -> Any:
+        """``(y + b)**-m - y**-m``."""
+        if m == 1:
+            return -b / y / (y + b)
+        return y ** float(-m) * xp.expm1(-m * xp.log1p(b / y))
+
+    def _of_positive(a: Any, b: Any) -> Any:
+        sign = -1.0 if n % 2 else 1.0
+        steps = sum(_powers(a + k, b, n + 1) for k in range(_SHIFT))
+        y = a + _SHIFT
+        leading = -xp.log1p(b / y) if n == 0 else math.factorial(n - 1) * _powers(y, b, n)
+        tail = leading + math.factorial(n) / 2 * _powers(y, b, n + 1)
+        for k, number in enumerate(BERNOULLI, 1):
+            weight = number * math.factorial(2 * k + n - 1) / math.factorial(2 * k)
+            tail = tail + weight * _powers(y, b, 2 * k + n)
+        return -sign * (math.factorial(n) * steps + tail)
+
+    return in_double(xp, evaluate, a, b)
+
+
+@elementwise(
+    lambda g, x1, x2, out: g * (-out * op.polygamma_difference(x1, x2, n=0)),
+    lambda g, x1, x2, out: g * (-out * op.polygamma_difference(x2, x1, n=0)),
+    domain=(0.3, 4.0),
+)
+def beta(xp: Any, x1: Any, x2: Any) -> Any:
+    """Beta function ``gamma(x1) gamma(x2) / gamma(x1 + x2)``, elementwise.
+
+    ``d beta = beta ((digamma(x1) - digamma(x1 + x2)) dx1 + (digamma(x2) - digamma(x1 + x2)) dx2)``; the
+    differences are accurate where one argument is small beside the other.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.beta(eo.tensor(2.0), 3.0):.5f}")
+    0.08333
+    """
+    return real(xp, "beta", x1, x2)
+
+
+@elementwise(
+    lambda g, x1, x2: -g * op.polygamma_difference(x1, x2, n=0),
+    lambda g, x1, x2: -g * op.polygamma_difference(x2, x1, n=0),
+    domain=(0.3, 4.0),
+)
+def betaln(xp: Any, x1: Any, x2: Any) -> Any:
+    """Logarithm of the absolute value of `beta`, elementwise.
+
+    ``d betaln = (digamma(x1) - digamma(x1 + x2)) dx1 + (digamma(x2) - digamma(x1 + x2)) dx2``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.betaln(eo.tensor(1000.0), 1000.0):.1f}")
+    -1388.5
+    """
+    return real(xp, "betaln", x1, x2)
+
+
+def multigammaln(x: Any, d: int, /) -> Tensor:
+    """Logarithm of the multivariate gamma function of dimension `d`, elementwise.
+
+    It is ``d (d - 1) / 4 log(pi)`` plus the sum of ``gammaln(x - j / 2)`` for j = 0 to ``d - 1``, and so
+    are its derivatives.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, greater than ``(d - 1) / 2``; of any shape.
+    d : int
+        The dimension, at least 1.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape; NaN where `x` is too small.
+
+    Raises
+    ------
+    ArgumentError
+        If `d` is less than 1.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.multigammaln(eo.tensor(3.0), 2):.4f}")
+    1.5502
+    """
+    d = as_integer(d, "the dimension d", "multigammaln")
+    if d < 1:
+        raise ArgumentError(
+            "the dimension must be positive",
+            operation="multigammaln",
+            expected="d >= 1",
+            found=f"d={d}",
+            remedy="pass the number of rows of the matrices",
+        )
+    x = inexact(x)
+    total = gammaln(x)
+    for j in range(1, d):
+        total = total + gammaln(x - j / 2)
+    total = total + d * (d - 1) / 4 * math.log(math.pi)
+    return op.where(x > (d - 1) / 2, total, math.nan)

@@ -1,0 +1,260 @@
+"""What compiled functions refuse, print and raise, in other threads too."""
+
+import importlib
+import threading
+
+import numpy as np
+import pytest
+
+import everyo as eo
+from everyo.compiler import native
+from everyo.errors import CompileError, EveryOError, IndexingError
+from tests.compiling import agree, array, same, tensor
+
+# ---- errors
+
+
+def line_of(text):
+    """Return the number of the line of this file that ends with a mark."""
+    with open(__file__) as source:
+        return next(i for i, line in enumerate(source, 1) if line.rstrip().endswith("# " + text))
+
+
+def test_branching_on_a_value_names_the_line():
+    def f(x):
+        if x.sum() > 0:  # branch
+            return x
+        return -x
+
+    with pytest.raises(CompileError) as error:
+        eo.compile(f)(tensor(3))
+    text = str(error.value)
+    assert f"test_compile_errors.py:{line_of('branch')}" in text
+    for part in ("bool", "eo.where", "eo.cond", "eo.while_loop", "static_argnums"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    "read", [lambda x: x.item(), lambda x: float(x), lambda x: int(x), lambda x: x.tolist()]
+)
+def test_asking_for_a_value_names_the_remedy(read):
+    with pytest.raises(CompileError, match=r"debug_print[\s\S]*test_compile_errors.py"):
+        eo.compile(lambda x: x * read(x.sum()))(tensor(3))
+
+
+def test_numpy_of_a_traced_value():
+    with pytest.raises(CompileError):
+        eo.compile(lambda x: x * x.numpy())(tensor(3))
+    with pytest.raises((CompileError, TypeError)):
+        eo.compile(lambda x: x * np.asarray(x))(tensor(3))
+
+
+def test_what_the_function_has_written_down_has_a_value():
+    def f(x):
+        n = eo.tensor(3)
+        if n > 2:
+            x = x * n.item()
+        return eo.repeat(x, 2)
+
+    with pytest.raises(CompileError, match="bool"):
+        eo.compile(f)(tensor(2))
+    agree(eo.compile(lambda x: x * eo.tensor(3).item())(tensor(2)), tensor(2) * 3)
+
+
+def test_an_operation_that_is_wrong_says_so_as_it_does_eagerly():
+    def f(x, y):
+        return x @ y
+
+    with pytest.raises(EveryOError) as eager:
+        f(tensor(2, 3), tensor(2, 3))
+    with pytest.raises(type(eager.value)) as compiled:
+        eo.compile(f)(tensor(2, 3), tensor(2, 3))
+    assert str(compiled.value).splitlines()[0] == str(eager.value).splitlines()[0]
+
+
+def test_a_number_that_does_not_fit_the_dtype():
+    x = eo.asarray(np.array([1, 2], np.uint8))
+    for f in (lambda x: x + 300, lambda x: x * -1):
+        with pytest.raises((ArithmeticError, EveryOError)) as eager:
+            f(x)
+        with pytest.raises(type(eager.value)):
+            eo.compile(f)(x)
+    same(lambda x: eo.clip(x, -1, 300), x)
+
+
+def test_an_index_outside_of_the_axis():
+    x, inside, outside = tensor(4), eo.asarray(np.array([0, -4])), eo.asarray(np.array([0, 4]))
+    f = eo.compile(lambda x, i: x[i])
+    agree(f(x, inside), x[inside])
+    with pytest.raises(IndexingError):
+        f(x, outside)
+    agree(f(x, inside), x[inside])
+
+
+def test_the_message_names_the_axis_that_is_left():
+    x, y = tensor(4), tensor(7)
+    f = eo.compile(lambda x, y, i, j: x[i] + y[j])
+    inside, outside = eo.asarray(np.array([3])), eo.asarray(np.array([7]))
+    agree(f(x, y, inside, inside), x[inside] + y[inside])
+    for places, length in (((outside, inside), 4), ((inside, outside), 7)):
+        with pytest.raises(IndexingError, match=f"an index is outside of an axis of {length}"):
+            f(x, y, *places)
+
+
+def test_a_value_that_outlives_its_trace_is_refused():
+    kept = []
+    eo.compile(lambda x: kept.append(x * 2) or x)(tensor(2))
+    with pytest.raises(EveryOError):
+        kept[0] + 1
+    with pytest.raises(EveryOError):
+        kept[0].numpy()
+
+
+def test_without_the_extra(monkeypatch):
+    real = importlib.import_module
+
+    def missing(name, *args):
+        if name.split(".")[0] == "llvmlite":
+            raise ImportError("No module named 'llvmlite'")
+        return real(name, *args)
+
+    monkeypatch.setattr(native.importlib, "import_module", missing)
+    with pytest.raises(CompileError) as error:
+        eo.compile(lambda x: x)(tensor(2))
+    assert 'pip install "everyo[compile]"' in str(error.value)
+
+
+# ---- printing
+
+
+def test_without_scipy(monkeypatch):
+    monkeypatch.setattr(native.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(CompileError, match="No module named 'scipy'"):
+        native.require()
+
+
+def test_a_call_during_a_call_has_memory_of_its_own():
+    """As calls in several threads have: what the outer one keeps for later is still there."""
+    x, y, w = array(40, 40), array(40, 40, seed=1), array(40, 40, seed=2)
+    waiting, inner = [], []
+
+    class Again:
+        def __format__(self, spec):
+            if waiting:
+                inner.append(f(*waiting.pop()))
+            return ""
+
+    def body(x, w):
+        product = x @ w
+        eo.debug_print("{}", Again())
+        return eo.sin(product) @ w
+
+    f = eo.compile(body)
+    f(eo.asarray(x), eo.asarray(w))  # leaves its memory to the next call
+    waiting.append((eo.asarray(y), eo.asarray(w)))
+    np.testing.assert_allclose(f(eo.asarray(x), eo.asarray(w)).numpy(), np.sin(x @ w) @ w, 1e-11, 1e-12)
+    np.testing.assert_allclose(inner[0].numpy(), np.sin(y @ w) @ w, 1e-11, 1e-12)
+
+
+def test_debug_print_shows_values_at_each_call(capsys):
+    @eo.compile
+    def f(x):
+        eo.debug_print("x is {}", x)
+        return x * 2
+
+    f(eo.asarray([1.0, 2.0]))
+    f(eo.asarray([3.0, 4.0]))
+    assert capsys.readouterr().out == "x is [1. 2.]\nx is [3. 4.]\n"
+    eo.grad(lambda x: f(x).sum())(eo.asarray([5.0, 6.0]))
+    assert "x is [5. 6.]" in capsys.readouterr().out
+
+
+def test_debug_print_shows_each_value_in_its_place(capsys):
+    f = eo.compile(lambda x, y: eo.debug_print("{} {} {}", x, "word", y) or x)
+    f(eo.asarray([1.0]), eo.asarray([2.0, 3.0]))
+    assert capsys.readouterr().out == "[1.] word [2. 3.]\n"
+
+
+def test_debug_print_keeps_its_order(capsys):
+    @eo.compile
+    def f(x):
+        eo.debug_print("first {}", x)
+        y = eo.sin(x)
+        eo.debug_print("second {}", y * 0)
+        eo.debug_print("third")
+        return y
+
+    f(eo.asarray([0.0]))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "third" not in line] == ["first [0.]", "second [0.]"]
+
+
+# ---- threads
+
+
+def run_in_threads(work, count=8):
+    failures, barrier = [], threading.Barrier(count)
+
+    def run(i):
+        barrier.wait()
+        try:
+            work(i)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if failures:
+        raise failures[0]
+
+
+def test_threads_call_one_compiled_function():
+    w = tensor(20, 20, seed=5)
+    f = eo.compile(lambda x: eo.softmax(eo.sort(eo.tanh(x @ w) @ w, axis=0), axis=1).cumsum(axis=0))
+
+    def work(i):
+        x = tensor(30, 20, seed=i)
+        wanted = f.f(x)
+        for _ in range(30):
+            agree(f(x), wanted, f"thread {i}")
+
+    run_in_threads(work)
+
+
+def test_an_exception_in_one_thread_stays_there():
+    x = tensor(4)
+    f = eo.compile(lambda x, i: x[i] * 2)
+
+    def work(i):
+        position = eo.asarray(np.array([i]))
+        for _ in range(20):
+            if i < 4:
+                assert f(x, position).tolist() == [x[i].item() * 2]
+            else:
+                with pytest.raises(IndexingError):
+                    f(x, position)
+
+    run_in_threads(work)
+
+
+def test_a_python_exception_in_one_thread_stays_there():
+    class Picky:
+        def __format__(self, spec):
+            raise ValueError(str(threading.get_ident()))
+
+    picky = Picky()
+
+    @eo.compile
+    def f(x):
+        eo.debug_print("{}{}", picky, x)
+        return x
+
+    def work(i):
+        for _ in range(20):
+            with pytest.raises(ValueError, match=str(threading.get_ident())):
+                f(eo.asarray([1.0 * i]))
+
+    run_in_threads(work)

@@ -1,0 +1,156 @@
+"""Python numbers and special values in compiled functions: dtypes, limits, branches, long chains."""
+
+import numpy as np
+import pytest
+
+import everyo as eo
+from tests.compiling import agree, same
+
+SINGLE = eo.asarray(np.array([1.0, 2.0, 3.0], np.float32))
+SMALL = eo.asarray(np.array([1, 2, 3], np.int8))
+
+
+def checked(f, *args):
+    """Compare values and dtypes with eager code."""
+    wanted, found = f(*args), eo.compile(f)(*args)
+    assert found.dtype == wanted.dtype
+    agree(found, wanted)
+
+
+@pytest.mark.parametrize("number", [2.5, 3, True, 1 + 1j])
+@pytest.mark.parametrize("x", [SINGLE, SMALL], ids=["float32", "int8"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, n: eo.stack([x.sum(), n]),
+        lambda x, n: eo.full((2,), n),
+        lambda x, n: eo.full_like(x * n, n),
+        lambda x, n: eo.asarray([n, 1.0]),
+        lambda x, n: eo.asarray(n) + 1,
+        lambda x, n: (n * n + n) * x,
+        lambda x, n: -n * x,
+        lambda x, n: eo.scan(lambda c, t: (c * n, t * n), x * n, x)[1],
+        lambda x, n: eo.fori_loop(0, 3, lambda i, c: c * n, x * n),
+        lambda x, n: eo.fori_loop(0, 3, lambda i, c: c * 2, n),
+        lambda x, n: eo.while_loop(lambda s: s[1] < 3, lambda s: (s[0] * n, s[1] + 1), (x * n, 0))[0],
+        lambda x, n: eo.cond(x[0] > 0, lambda x: x * n, lambda x: x * n, x),
+    ],
+)
+def test_a_number_takes_the_dtype_of_what_it_meets(f, x, number):
+    checked(f, x, number)
+
+
+def test_a_number_is_written_into_integers():
+    def f(x, n):
+        x = eo.clone(x)
+        x[0] = n
+        return x
+
+    checked(f, SMALL, 5)
+    checked(f, SMALL, 5.75)
+
+
+@pytest.mark.parametrize("x", [SINGLE, SMALL], ids=["float32", "int8"])
+def test_the_index_of_a_loop_is_a_number(x):
+    def body(i, c):
+        return c * i + c
+
+    checked(lambda x: eo.fori_loop(0, 4, body, x), x)
+    checked(lambda x, n: eo.fori_loop(n, n + 2, body, x), x, 1)
+    checked(lambda x: eo.fori_loop(0, 3, lambda i, c: eo.where(i < 2, c + x[i], c), x), x)
+
+
+def test_gradients_through_the_index_of_a_loop():
+    x = eo.asarray(np.array([1.0, 2.0, 3.0]))
+    f = eo.grad(lambda x: eo.fori_loop(0, 3, lambda i, c: c + i * x[i] ** 2, 0.0))
+    np.testing.assert_array_equal(eo.compile(f)(x).numpy(), [0.0, 4.0, 12.0])
+
+
+def test_complex_numbers_as_arguments():
+    f = eo.compile(lambda x, n: x * n)
+    np.testing.assert_array_equal(f(SINGLE, 1 + 2j).numpy(), np.array([1 + 2j, 2 + 4j, 3 + 6j], np.complex64))
+    f(SINGLE, 2j)
+    assert f.cache_info() == (1, 1, 1)
+
+
+@pytest.mark.parametrize("n", [2**63, -(2**63) - 1, 2**70])
+def test_an_integer_of_more_than_64_bits_is_refused(n):
+    f = eo.compile(lambda x, n: x * n)
+    with pytest.raises(eo.ArgumentError, match="outside the range of int64"):
+        f(SINGLE, n)
+    assert f(SINGLE, 2**62)[0].item() == 2.0**62
+
+
+def test_an_integer_is_compared_with_narrower_ones_by_value():
+    x = eo.asarray(np.array([0, 5, 255], np.uint8))
+    f = eo.compile(lambda x, n: (x > n, x == n))
+    for n, larger in ((-3, [True] * 3), (300, [False] * 3), (5, [False, False, True])):
+        assert [r.tolist() for r in f(x, n)] == [larger, [False, n == 5, False]]
+
+
+# ---- branches
+
+
+def test_branches_that_do_not_fit_each_other_are_refused():
+    x = eo.asarray(np.ones(3))
+    with pytest.raises(eo.ShapeError):
+        eo.compile(lambda x: eo.cond(x[0] > 0, lambda x: x, lambda x: x[:2], x))(x)
+    with pytest.raises(eo.DTypeError):
+        eo.compile(lambda x: eo.cond(x[0] > 0, lambda x: x, lambda x: x.astype(eo.float32), x))(x)
+
+
+def test_a_number_that_a_branch_returns_takes_the_dtype_of_the_other():
+    x = eo.asarray(np.array([0.1, 2.0]))
+    f = eo.compile(lambda x: eo.cond(x[0] > 1, lambda x: x[1], lambda x: 0.1, x))
+    assert (f(x).dtype, f(x).item(), f(x * 20).item()) == (eo.float64, 0.1, 40.0)
+    g = eo.compile(eo.grad(lambda x: eo.cond(x[0] < 1, lambda x: x[1] ** 2, lambda x: 0, x)))
+    assert [g(x).tolist(), g(x * 20).tolist()] == [[0.0, 4.0], [0.0, 0.0]]
+
+
+# ---- special values
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_quotients_by_infinities_and_zeros(dtype):
+    """By Python's rule: rounded down, with the sign of zero of the exact quotient."""
+    ends = np.array([3.0, -3.0, 0.0, -0.0, np.inf, -np.inf, np.nan], dtype)
+    a, b = np.meshgrid(ends, ends)
+    with np.errstate(all="ignore"):
+        found = eo.compile(lambda a, b: a // b)(eo.asarray(a), eo.asarray(b)).numpy()
+        wanted = np.floor_divide(a, b)
+    np.testing.assert_array_equal(found, wanted)
+    numbers = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(wanted)[numbers])
+
+
+def test_the_angle_of_negative_zero():
+    x = eo.asarray(np.array([0.0, -0.0, -1.0, np.nan, -np.inf]))
+    np.testing.assert_array_equal(eo.compile(eo.angle)(x).numpy(), [0.0, np.pi, np.pi, np.nan, np.pi])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_floats_as_unsigned_integers(dtype):
+    x = np.array([0.0, 3.75, 2.0**62, 2.0**63, 1.5 * 2.0**63], dtype)
+    found = eo.compile(lambda x: x.astype(eo.uint64))(eo.asarray(x))
+    assert found.tolist() == [0, 3, 2**62, 2**63, 2**63 + 2**62]
+
+
+# ---- long chains
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x: eo.roll(x, 1, axis=0),
+        lambda x: x[::-1],
+        lambda x: eo.concat([x[1:], x[:1]]),
+        lambda x: eo.pad(x, [(1, 0)])[1:],
+    ],
+)
+def test_long_chains_of_views(step):
+    def f(x):
+        for _ in range(150):
+            x = step(x)
+        return x
+
+    same(f, eo.asarray(np.arange(4.0)))

@@ -1,0 +1,54 @@
+"""What would lose a derivative silently: conversions to Python numbers that Python and NumPy make unasked."""
+
+import math
+
+import numpy as np
+import pytest
+
+import everyo as eo
+
+
+def in_mathematics(x):
+    return math.sin(x) * x
+
+
+def into_an_array(x):
+    y = np.zeros(3)
+    y[0] = x
+    return y.sum() * x
+
+
+TRANSFORMED = {
+    "grad": lambda f: eo.grad(f)(2.0),
+    "jvp": lambda f: eo.jvp(f, (eo.tensor(2.0),), (eo.tensor(1.0),)),
+    "hessian": lambda f: eo.hessian(f)(2.0),
+    "grad of jvp": lambda f: eo.grad(lambda x: eo.jvp(f, (x,), (x,))[1])(2.0),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_a_number_of_a_tensor_that_is_differentiated_is_refused(name):
+    with pytest.raises(eo.GraphStateError, match=r"derivative through it is lost(.|\n)*x\.item\(\)"):
+        TRANSFORMED[name](in_mathematics)
+    with pytest.raises(ValueError, match="array element") as error:  # NumPy's, which was caused by ours
+        TRANSFORMED[name](into_an_array)
+    assert isinstance(error.value.__cause__, eo.GraphStateError)
+
+
+def test_outside_of_transformations_it_is_a_warning():
+    x = eo.tensor(2.0, requires_grad=True)
+    with pytest.warns(UserWarning, match=r"float\(\) of a tensor that requires grad") as caught:
+        assert float(x * 3) == 6.0
+    assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="complex"):
+        assert complex(x) == 2.0
+
+
+def test_by_request_and_without_a_derivative_numbers_are_plain():
+    x = eo.tensor(2.0, requires_grad=True)
+    assert (x.item(), float(x.detach()), int(x), math.sqrt(eo.tensor(4.0))) == (2.0, 2.0, 2, 2.0)
+    with eo.no_grad():
+        assert float(x * 3) == 6.0
+    assert eo.grad(lambda x: x * x.item())(eo.tensor(3.0)).item() == 3.0
+    assert eo.grad(lambda x: x * float(eo.stop_gradient(x)))(eo.tensor(3.0)).item() == 3.0
+    assert eo.jvp(lambda x: x * float(x.detach()), (eo.tensor(3.0),), (eo.tensor(1.0),))[1].item() == 3.0

@@ -1,0 +1,152 @@
+"""Special functions: SciPy's values, dtypes, transformations, errors. Hard points are in hard_points/."""
+
+import numpy as np
+import pytest
+import scipy.special
+
+import everyo as eo
+from everyo import special
+
+RNG = np.random.default_rng(7)
+UNIT, POSITIVE, ANY = (0.05, 0.95), (0.3, 6.0), (-3.0, 3.0)
+# Name: where each operand comes from.
+FUNCTIONS = {
+    "erf": [ANY], "erfc": [ANY], "erfinv": [(-0.9, 0.9)], "erfcinv": [(0.1, 1.9)], "erfcx": [ANY],
+    "gammaln": [POSITIVE], "gamma": [POSITIVE], "digamma": [POSITIVE], "psi": [POSITIVE],
+    "beta": [POSITIVE, POSITIVE], "betaln": [POSITIVE, POSITIVE],
+    "gammainc": [POSITIVE, POSITIVE], "gammaincc": [POSITIVE, POSITIVE],
+    "betainc": [POSITIVE, POSITIVE, UNIT],
+    "i0": [ANY], "i1": [ANY], "i0e": [ANY], "i1e": [ANY], "j0": [ANY], "j1": [ANY], "y0": [POSITIVE],
+    "y1": [POSITIVE], "expit": [ANY], "logit": [UNIT], "log_expit": [ANY], "log_ndtr": [ANY], "ndtr": [ANY],
+    "ndtri": [UNIT], "xlogy": [ANY, POSITIVE], "xlog1py": [ANY, POSITIVE], "entr": [POSITIVE],
+    "rel_entr": [POSITIVE, POSITIVE], "kl_div": [POSITIVE, POSITIVE], "zeta": [(1.5, 9.0), POSITIVE],
+    "sinc": [ANY],
+}  # fmt: skip
+every_function = pytest.mark.parametrize("name", FUNCTIONS)
+NUMPYS = {"sinc": np.sinc}
+
+
+def operands(name, shape=(3, 4), dtype="float64"):
+    return [RNG.uniform(low, high, shape).astype(dtype) for low, high in FUNCTIONS[name]]
+
+
+def expected(name, arrays):
+    reference = NUMPYS.get(name) or getattr(scipy.special, name)
+    return reference(*(a.astype(float) for a in arrays))
+
+
+@every_function
+@pytest.mark.parametrize(("dtype", "rtol"), [("float64", 1e-13), ("float32", 2e-5), ("float16", 2e-2)])
+def test_values_and_gradients_in_the_precision_of_the_operands(name, dtype, rtol):
+    arrays = operands(name, dtype=dtype)
+    leaves = [eo.tensor(a, requires_grad=True) for a in arrays]
+    found = getattr(special, name)(*leaves)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found.detach().numpy(), expected(name, arrays), rtol=rtol, atol=rtol)
+    eo.sum(found).backward()
+    double = [eo.tensor(a.astype(float), requires_grad=True) for a in arrays]
+    eo.sum(getattr(special, name)(*double)).backward()
+    for leaf, wide in zip(leaves, double, strict=True):
+        assert leaf.grad.dtype == dtype
+        scale = np.abs(wide.grad.numpy()).max()
+        np.testing.assert_allclose(leaf.grad.numpy(), wide.grad.numpy(), rtol=5 * rtol, atol=rtol * scale)
+
+
+@every_function
+def test_gradients_against_differences_under_vmap_and_compiled(name):
+    f, arrays = getattr(special, name), operands(name)
+    tensors = [eo.asarray(a) for a in arrays]
+    argnums = tuple(range(len(arrays)))
+    gradient = eo.grad(lambda *x: eo.sum(f(*x)), argnums=argnums)
+    found = gradient(*tensors)
+    step = 1e-6
+    for i, g in enumerate(found):
+        moved = [[a + s * step * (k == i) for k, a in enumerate(arrays)] for s in (1, -1)]
+        ahead, behind = (expected(name, m) for m in moved)
+        np.testing.assert_allclose(g.numpy(), (ahead - behind) / (2 * step), rtol=1e-6, atol=1e-8)
+    mapped = eo.vmap(eo.vmap(eo.grad(f, argnums=argnums)))(*tensors)
+    for one, other in zip(mapped, found, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-14)
+    for one, other in zip(eo.compile(gradient)(*tensors), found, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-13)
+
+
+@every_function
+def test_numbers_integers_and_empty_tensors(name):
+    f = getattr(special, name)
+    low = [1 if name != "zeta" or i else 2 for i in range(len(FUNCTIONS[name]))]
+    if name in ("erfinv", "logit", "ndtri"):
+        low = [0]
+    integers = f(*(eo.tensor([n]) for n in low))
+    assert integers.dtype == eo.float64
+    np.testing.assert_allclose(
+        integers.numpy(), expected(name, [np.array([n]) for n in low]), rtol=1e-14, atol=1e-15
+    )
+    assert f(*(0.5 if name != "zeta" else 2.0 for _ in low)).dtype == eo.float32
+    empty = [eo.tensor(np.zeros((0, 2)), requires_grad=True) for _ in low]
+    eo.sum(f(*empty)).backward()
+    assert empty[0].grad.shape == (0, 2)
+
+
+@pytest.mark.parametrize("name", [n for n, row in FUNCTIONS.items() if len(row) > 1])
+def test_operands_broadcast(name):
+    row, column = operands(name, (4,)), operands(name, (3, 1))
+    arrays = [(row, column)[i % 2][i] for i in range(len(row))]
+    leaves = [eo.tensor(a, requires_grad=True) for a in arrays]
+    out = getattr(special, name)(*leaves)
+    assert out.shape == (3, 4)
+    eo.sum(out).backward()
+    assert [x.grad.shape for x in leaves] == [a.shape for a in arrays]
+
+
+def test_names_that_are_there_already():
+    assert special.erf is eo.erf
+    assert special.erfc is eo.erfc
+    assert special.logsumexp is eo.logsumexp
+    assert special.softmax is eo.softmax
+    assert special.log_softmax is eo.log_softmax
+    assert special.sinc is eo.sinc
+    assert special.i0 is eo.i0
+    assert special.psi is special.digamma
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_multigammaln_is_scipys(d):
+    x = RNG.uniform(2.5, 9.0, 4)
+    expected = scipy.special.multigammaln(x, d)
+    np.testing.assert_allclose(special.multigammaln(eo.asarray(x), d).numpy(), expected, rtol=1e-13)
+    found = eo.vmap(eo.grad(lambda t: special.multigammaln(t, d)))(eo.asarray(x))
+    slopes = [sum(scipy.special.psi(v - j / 2) for j in range(d)) for v in x]
+    np.testing.assert_allclose(found.numpy(), slopes, rtol=1e-13)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_polygamma_is_scipys(n):
+    x = RNG.uniform(0.4, 9.0, (2, 3))
+    np.testing.assert_allclose(
+        special.polygamma(n, eo.asarray(x)).numpy(), scipy.special.polygamma(n, x), rtol=1e-13
+    )
+    assert special.polygamma(n, eo.ones(2)).dtype == eo.float32
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: special.polygamma(-1, eo.ones(2)), eo.ArgumentError),
+        (lambda: special.polygamma(1.5, eo.ones(2)), eo.DTypeError),
+        (lambda: special.multigammaln(eo.ones(2), 0), eo.ArgumentError),
+        (lambda: special.gammaln(eo.tensor([1j])), eo.DTypeError),
+        (lambda: special.betainc(eo.ones(2), 1.0, eo.tensor([0.5j, 0.1])), eo.DTypeError),
+        (lambda: special.i0e(eo.tensor([1j])), eo.DTypeError),
+        (lambda: special.beta(eo.ones(2), eo.ones(3)), eo.ShapeError),
+    ],
+)
+def test_errors(call, error):
+    with pytest.raises(error):
+        call()
+
+
+def test_zero_cotangents_meet_infinite_slopes():
+    x = eo.tensor(np.array([0.0, 0.5]), requires_grad=True)
+    eo.sum(eo.where(x > 0, special.logit(x), 0.0)).backward()
+    assert x.grad.tolist() == [0.0, 4.0]
