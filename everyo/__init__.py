@@ -113,6 +113,9 @@ if _TYPE_CHECKING:
     from everyo.ops.closeness import isreal as isreal
     from everyo.ops.closeness import isrealobj as isrealobj
     from everyo.ops.closeness import real_if_close as real_if_close
+    from everyo.ops.convolution import conv1d as conv1d
+    from everyo.ops.convolution import conv2d as conv2d
+    from everyo.ops.convolution import conv3d as conv3d
     from everyo.ops.covariance import corrcoef as corrcoef
     from everyo.ops.covariance import cov as cov
     from everyo.ops.data_types import can_cast as can_cast
@@ -199,6 +202,10 @@ if _TYPE_CHECKING:
     from everyo.ops.polynomials import polysub as polysub
     from everyo.ops.polynomials import polyval as polyval
     from everyo.ops.polynomials import vander as vander
+    from everyo.ops.pooling import avg_pool1d as avg_pool1d
+    from everyo.ops.pooling import avg_pool2d as avg_pool2d
+    from everyo.ops.pooling import max_pool1d as max_pool1d
+    from everyo.ops.pooling import max_pool2d as max_pool2d
     from everyo.ops.products import cross as cross
     from everyo.ops.products import kron as kron
     from everyo.ops.products import matvec as matvec

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import threading
+from _thread import _local
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -24,7 +24,7 @@ _COMPLEX_OF: dict[DType, DType] = {float16: complex64, float32: complex64, float
 _default_float: DType = float32
 
 
-class _Here(threading.local):
+class _Here(_local):
     """What the default is in this thread for now, if it is another one."""
 
     dtype: DType | None = None

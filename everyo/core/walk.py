@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+from _heapq import heapify, heappop, heappush, heapreplace  # heapq itself takes a millisecond of the import
 from collections.abc import Iterable, Sequence
-from heapq import heapify, heappop, heappush, heapreplace
 from operator import attrgetter
 from typing import Any
 

@@ -18,18 +18,11 @@ from everyo.nn.cross_entropy import (
 )
 from everyo.nn.regression import huber_loss, l1_loss, mse_loss
 from everyo.ops import (
-    avg_pool1d,
-    avg_pool2d,
-    conv1d,
-    conv2d,
-    conv3d,
     dropout,
     elu,
     gelu,
     leaky_relu,
     log_softmax,
-    max_pool1d,
-    max_pool2d,
     relu,
     sigmoid,
     silu,
@@ -38,7 +31,9 @@ from everyo.ops import (
     tanh,
 )
 from everyo.ops.axes import normalize_axis
+from everyo.ops.convolution import conv1d, conv2d, conv3d
 from everyo.ops.creation import as_tensor
+from everyo.ops.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
 
 __all__ = [
     "linear", "flatten", "embedding", "dropout",

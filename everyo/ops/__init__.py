@@ -22,8 +22,6 @@ from everyo.ops.rearranging import *  # isort: skip
 from everyo.ops.joining import *  # isort: skip
 from everyo.ops.contraction import *  # isort: skip
 from everyo.ops.einsum import *  # isort: skip
-from everyo.ops.convolution import *  # isort: skip
-from everyo.ops.pooling import *  # isort: skip
 from everyo.ops.embedding import *  # isort: skip
 from everyo.ops.stochastic import *  # isort: skip
 from everyo.ops.reductions import *  # isort: skip
