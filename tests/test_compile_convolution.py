@@ -231,7 +231,7 @@ def test_gradient_of_pooling_is_one_kernel():
     compiled = eo.compile(lambda x, g: eo.vjp(lambda x: eo.max_pool2d(x, 2), x)[1](g))
     agree(compiled(x, g), eo.vjp(lambda x: eo.max_pool2d(x, 2), x)[1](g))
     ((entry,),) = compiled._entries.values()
-    assert sum(bool(c.members) for c in entry.program.module.plans[0].clusters) == 1
+    assert sum(bool(c.members) for c in entry.program.module.bodies[0].plan.clusters) == 1
 
 
 # ---- a network

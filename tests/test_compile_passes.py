@@ -44,6 +44,15 @@ def test_what_has_an_effect_is_no_dead_code(capsys):
     assert capsys.readouterr().out == "seen [1.]\n"
 
 
+def test_what_an_effect_reads_is_no_dead_code(capsys):
+    def f(x):
+        eo.debug_print("seen {}", x + 1)
+        return x * 2
+
+    eo.compile(f)(eo.asarray([1.0]))
+    assert capsys.readouterr().out == "seen [2.]\n"
+
+
 # ---- products of matrices
 
 

@@ -84,3 +84,12 @@ def test_survivors_go_to_the_hard_points_that_call_their_rule(mutate, monkeypatc
     assert tally.broken == ["fails fails"]
     assert mutate.report(tally, 0.0) == 1
     assert (primitive.vjp, primitive.jvp) == rules
+
+
+def test_the_texts_of_the_compilers_faults_stand_once_in_their_files(monkeypatch):
+    monkeypatch.syspath_prepend(TOOLS)
+    tool = importlib.import_module("mutate_compiler")
+    faults = [fault for path in sorted(tool.LIST.glob("*.txt")) for fault in tool.read(path.read_text())]
+    texts = {fault.file: (tool.ROOT / tool.COMPILER / fault.file).read_text() for fault in faults}
+    assert len(faults) > 250
+    assert [str(fault) for fault in faults if texts[fault.file].count(fault.right) != 1] == []

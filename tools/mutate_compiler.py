@@ -172,7 +172,7 @@ def copied(tree: Path) -> Path:
 
 def files_for(file: str) -> list[str]:
     """Return the test files in the order in which to try them on a fault in a file."""
-    parts = Path(file).with_suffix("").parts
+    parts = Path(file.removesuffix(".py")).parts
     first = [FIRST[p] for p in reversed(parts) if p in FIRST]
     names = dict.fromkeys([*first, *TESTS])
     return [f"test_{n}.py" if n.startswith("eager") else f"test_compile_{n}.py" for n in names]

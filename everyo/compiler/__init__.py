@@ -22,8 +22,9 @@ class Inspectable(Protocol, Generic[P, Result]):
 
 
 def _inspectable(f: Callable[P, Result]) -> Inspectable[P, Result]:
-    f.inspect = _inspect  # type: ignore[attr-defined]
-    return cast("Inspectable[P, Result]", f)
+    made = cast("Inspectable[P, Result]", f)
+    made.inspect = _inspect
+    return made
 
 
 compile = _inspectable(_compile)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from everyo.compiler.absorb import absorbed
 from everyo.compiler.access import VIEWS, lead
-from everyo.compiler.graph import Graph, Op, Value
+from everyo.compiler.graph import Graph, Op, Value, transposed
 from everyo.compiler.lowering.builder import SMALL
 
 ROW = 1 << 13  # elements of a row that a cluster may keep between its nests
@@ -228,10 +228,7 @@ def buffer_value(op: Op, position: int) -> Value:
 def is_transposed(op: Op, position: int) -> bool:
     """Whether an operand is a factor of a product, and the transpose of what lies in memory."""
     value = op.inputs[position]
-    if op.name != "dot" or value is None or value.op is None or value.op.name != "transpose":
-        return False
-    rank = len(value.shape)
-    return bool(value.op.params["axes"] == (*range(rank - 2), rank - 1, rank - 2))
+    return op.name == "dot" and value is not None and transposed(value) is not None
 
 
 def sources(op: Op) -> Iterator[tuple[Value, int]]:

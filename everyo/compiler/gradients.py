@@ -41,7 +41,7 @@ def watch() -> None:
     global _watches
     with _guard:
         _watches += 1
-        setattr(Tensor, "grad", _watched)  # noqa: B010 - not as an attribute that has a type
+        type.__setattr__(Tensor, "grad", _watched)
 
 
 def unwatch() -> None:
@@ -50,7 +50,7 @@ def unwatch() -> None:
     with _guard:
         _watches -= 1
         if not _watches:
-            setattr(Tensor, "grad", _slot)  # noqa: B010
+            type.__setattr__(Tensor, "grad", _slot)
 
 
 class Gradients:
@@ -91,10 +91,9 @@ class Gradients:
         """Remember the gradient of a tensor from outside; False for a tensor that the trace has made."""
         try:
             gradient = _slot.__get__(x)
-            x.data  # noqa: B018 - one that is being made has no data yet
-        except AttributeError:
+        except AttributeError:  # it is being made
             return False
-        if x.level and not self._tracer.adopts(x):
+        if not hasattr(x, "data") or (x.level and not self._tracer.adopts(x)):
             return False
         self._before[id(x)] = x, gradient
         if gradient is not None:

@@ -88,6 +88,15 @@ class Op:
         return [v for v in self.inputs if v is not None]
 
 
+def transposed(value: Value) -> Value | None:
+    """Return what a value is but for its last two axes, which are exchanged; None if it is no such view."""
+    if value.op is None or value.op.name != "transpose":
+        return None
+    axes, rank = tuple(value.op.params["axes"]), len(value.shape)
+    swapped = rank > 1 and axes == (*range(rank - 2), rank - 1, rank - 2)
+    return value.op.operands[0] if swapped else None
+
+
 def has_effect(op: Op) -> bool:
     """Whether an operation does something besides computing its results."""
     return op.name == "require" or "python" in op.params
@@ -128,6 +137,14 @@ class Graph:
             for value in op.operands:
                 found.setdefault(value, []).append(op)
         return found
+
+    def live(self, outputs: Sequence[Value]) -> set[Value]:
+        """Return what some values, and the effects of operations, depend on, these values included."""
+        live = set(outputs)
+        for op in reversed(self.ops):
+            if any(v in live for v in op.outs) or has_effect(op):
+                live.update(op.operands)
+        return live
 
     def bodies(self) -> Iterator[Graph]:
         """Yield the graphs inside the operations of this one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from everyo.compiler.graph import Graph, Op, Value, has_effect
+from everyo.compiler.graph import Graph, Op, Value, has_effect, transposed
 from everyo.compiler.scans.products import products_behind
 from everyo.compiler.scans.results import keep_results
 from everyo.compiler.scans.unused import drop_unused
@@ -23,13 +23,8 @@ def seen(name: str, graph: Graph) -> Graph:
 
 def remove_dead(graph: Graph) -> Graph:
     """Drop what no output depends on, in bodies of loops and branches too."""
-    needed: set[Value] = set(graph.outputs)
-    kept: list[Op] = []
-    for op in reversed(graph.ops):
-        if any(v in needed for v in op.outs) or has_effect(op):
-            needed.update(op.operands)
-            kept.append(op)
-    graph.ops = kept[::-1]
+    live = graph.live(graph.outputs)
+    graph.ops = [op for op in graph.ops if any(v in live for v in op.outs) or has_effect(op)]
     for body in graph.bodies():
         remove_dead(body)
     return graph
@@ -44,9 +39,9 @@ def turn_products(graph: Graph) -> Graph:
     outputs = set(graph.outputs)
     kept: list[Op] = []
     for op in graph.ops:
-        product = op.operands[0].op if op.name == "transpose" else None
-        turns = product is not None and product.name == "dot" and _swaps_last(op)
-        if product is None or not turns or len(users[product.out]) > 1 or product.out in outputs:
+        turned = transposed(op.out) if op.name == "transpose" else None
+        product = None if turned is None else turned.op
+        if product is None or product.name != "dot" or len(users[product.out]) > 1 or product.out in outputs:
             kept.append(op)
         else:
             a, b = (_swapped(v, kept) for v in product.operands)
@@ -58,17 +53,11 @@ def turn_products(graph: Graph) -> Graph:
     return graph
 
 
-def _swaps_last(op: Op) -> bool:
-    """Whether a transpose exchanges the last two axes and no others."""
-    axes = op.params["axes"]
-    rank = len(axes)
-    return rank > 1 and tuple(axes) == (*range(rank - 2), rank - 1, rank - 2)
-
-
 def _swapped(value: Value, ops: list[Op]) -> Value:
     """Return a value with its last two axes exchanged, made by an operation that is appended if need be."""
-    if value.op is not None and value.op.name == "transpose" and _swaps_last(value.op):
-        return value.op.operands[0]
+    turned = transposed(value)
+    if turned is not None:
+        return turned
     rank = len(value.shape)
     axes = (*range(rank - 2), rank - 1, rank - 2)
     op = Op("transpose", [value], {"axes": axes})
@@ -82,7 +71,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("results of loops kept", keep_results),
     ("loops without what is unused", drop_unused),
     ("products behind loops", products_behind),
-    ("without dead code", remove_dead),
+    ("without dead code", drop_unused),
 )
 
 

@@ -251,7 +251,7 @@ def leave(cotangent: Any, receiver: Tensor) -> Tensor:
 
 def _as_tuple(tensors: Tensor | Iterable[Tensor], role: str) -> tuple[Tensor, ...]:
     single = isinstance(tensors, Tensor) or not isinstance(tensors, Iterable)
-    found: Any = (tensors,) if single else tuple(tensors)
+    found: tuple[Any, ...] = (tensors,) if single else tuple(tensors)
     for t in found:
         if not isinstance(t, Tensor):
             raise DTypeError(
@@ -269,7 +269,7 @@ def _as_tuple(tensors: Tensor | Iterable[Tensor], role: str) -> tuple[Tensor, ..
             found="none",
             remedy="pass the tensors to differentiate, or with respect to which",
         )
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _as_seeds(gradients: Any, roots: Sequence[Tensor]) -> Sequence[Any]:

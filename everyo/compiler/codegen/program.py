@@ -79,7 +79,6 @@ class Module:
         self.messages: list[str] = []
         self.arena = 0
         self._labels = 0
-        self.plans: list[Plan] = []
         self.bodies: list[Body] = []
         self._kernels: list[str] = []
         self._equal: dict[tuple[Any, str], str] = {}  # names of kernels by their extent and text
@@ -124,7 +123,6 @@ class Module:
         self.tapes.note(graph)
         plan = fuse(graph)
         self._used = {*graph.outputs, *(v for op in graph.ops for v in op.operands)}
-        self.plans.append(plan)
         self._parts = parts_in_place(plan, set(targets))
         lifetimes, reads = self._lifetimes(plan, targets)
         offsets, size = place(lifetimes)

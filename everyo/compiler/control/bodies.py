@@ -39,9 +39,24 @@ def trace_body(function: Function, like: Sequence[Any], name: str) -> tuple[Grap
             remedy="carry the value through the loop",
         )
     graph.outputs = [v for v in outputs if v is not None]
-    captured = [cell.tensor for cell, _ in tracer.cells.values()]
-    assert all(x is not None for x in captured)
-    return graph, captured  # type: ignore[return-value]
+    captured = [cell.tensor for cell, _ in tracer.cells.values() if cell.tensor is not None]
+    assert len(captured) == len(tracer.cells)
+    return graph, captured
+
+
+def restricted(
+    function: Function, whole: Sequence[Any], moving: Sequence[int], results: Sequence[int]
+) -> Function:
+    """Return a function of some inputs alone, the others held, that returns some results."""
+
+    def moved(*parts: Any) -> Any:
+        full = list(whole)
+        for i, value in zip(moving, parts):
+            full[i] = value
+        found = function(*full)
+        return tuple(found[i] for i in results)
+
+    return moved
 
 
 def is_float(x: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from everyo.compiler.control.bodies import Function, guarded, is_float, selected, trace_body
+from everyo.compiler.control.bodies import Function, guarded, is_float, restricted, selected, trace_body
 from everyo.compiler.draws import before_cond, refuse_draws
 from everyo.compiler.graph import Graph
 from everyo.compiler.replay import replay
@@ -95,13 +95,7 @@ def _cond_vjp(g: Any, inputs: Any, needs: Any, true: Any, false: Any) -> Any:
         def function(values: Sequence[Any]) -> list[Any]:
             operands, cotangents = values[: len(values) - len(present)], values[len(values) - len(present) :]
 
-            def moved(*parts: Any) -> Any:
-                full = list(operands)
-                for i, part in zip(moving, parts):
-                    full[i] = part
-                found = replay(graph, full)
-                return tuple(found[i] for i in present)
-
+            moved = restricted(lambda *full: replay(graph, full), operands, moving, present)
             return list(vjp(moved, *(operands[i] for i in moving))[1](tuple(cotangents)))
 
         return function
@@ -123,12 +117,7 @@ def _cond_jvp(tangents: Any, inputs: Any, true: Any, false: Any) -> Any:
         def function(values: Sequence[Any]) -> list[Any]:
             operands, along = values[: len(values) - len(moving)], values[len(values) - len(moving) :]
 
-            def moved(*parts: Any) -> Any:
-                full = list(operands)
-                for i, part in zip(moving, parts):
-                    full[i] = part
-                return tuple(replay(graph, full))
-
+            moved = restricted(lambda *full: replay(graph, full), operands, moving, range(len(graph.outputs)))
             pushed = jvp(moved, tuple(operands[i] for i in moving), tuple(along))[1]
             return [pushed[i] for i in results]
 

@@ -12,6 +12,7 @@ from everyo.compiler.control.bodies import (
     guarded,
     is_float,
     or_zeros,
+    restricted,
     selected,
     settled,
     trace_body,
@@ -67,7 +68,7 @@ def _while_vjp(g: Any, inputs: Any, out: Any, needs: Any, cond: Any, body: Any, 
 
     def step(values: Sequence[Any]) -> list[Any]:
         bars, whole = values[:width], list(values[width:])
-        moved = _along(lambda *full: replay(body, full), whole, floating, in_carry)
+        moved = restricted(lambda *full: replay(body, full), whole, floating, in_carry)
         _, back = vjp(moved, *(whole[i] for i in floating))
         gradients = back(tuple(bars[: len(in_carry)]))
         added = [s + d for s, d in zip(bars[len(in_carry) :], gradients[len(in_carry) :])]
@@ -88,19 +89,6 @@ def _while_vjp(g: Any, inputs: Any, out: Any, needs: Any, cond: Any, body: Any, 
     return [gradients.get(i) if needs[i] else None for i in range(len(inputs))]
 
 
-def _along(function: Function, whole: Sequence[Any], moving: Sequence[int], results: Sequence[int]) -> Any:
-    """Return a function of some inputs alone, the others held, that returns some results."""
-
-    def moved(*parts: Any) -> Any:
-        full = list(whole)
-        for i, value in zip(moving, parts):
-            full[i] = value
-        found = function(*full)
-        return tuple(found[i] for i in results)
-
-    return moved
-
-
 def _while_jvp(tangents: Any, inputs: Any, cond: Any, body: Any, carries: Any) -> Any:
     """A loop over states and their tangents."""
     refuse_draws(body, "while_loop")
@@ -112,7 +100,7 @@ def _while_jvp(tangents: Any, inputs: Any, cond: Any, body: Any, carries: Any) -
 
     def step(state: Sequence[Any]) -> list[Any]:
         values = [*state[:carries], *rest]
-        moved = _along(lambda *full: replay(body, full), values, floating, range(carries))
+        moved = restricted(lambda *full: replay(body, full), values, floating, range(carries))
         moving = (*state[carries:], *fixed)
         primals, pushed = jvp(moved, tuple(values[i] for i in floating), moving)
         return [*primals, *(pushed[i] for i in in_carry)]
@@ -212,7 +200,7 @@ def _curvature(
         whole = list(point)
         for i, value in zip(wanted, at):
             whole[i] = value
-        end = _along(lambda *full: apply(WHILE, full, loop), whole, tuple(along), ends)
+        end = restricted(lambda *full: apply(WHILE, full, loop), whole, tuple(along), ends)
         return jvp(end, tuple(whole[i] for i in along), tuple(along.values()))[1]
 
     found, back = vjp(pushed, *(point[i] for i in wanted))

@@ -10,6 +10,7 @@ from everyo.compiler.control.bodies import (
     Function,
     is_float,
     or_zeros,
+    restricted,
     settled,
     trace_body,
 )
@@ -111,7 +112,7 @@ def _scan_vjp(
     start = [or_zeros(g.get(i), out[i]) for i in in_carry]
     sums = [op.zeros_like(inputs[i]) for i in in_rest]
     stacks = [*history, *xs, *(or_zeros(g.get(i), out[i]) for i in y_results)]
-    past = [_or_none(g.get(width + i)) for i in in_carry]  # cotangents of the noted states themselves
+    past = [g.get(width + i) for i in in_carry]  # cotangents of the noted states themselves
     stacks += [p for p in past if p is not None]
 
     def step(state: Sequence[Any], given: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -120,13 +121,7 @@ def _scan_vjp(
         extra = iter(given[carries + elements + len(y_results) :])
         values = [*states, *x, *rest]
 
-        def moved(*moving: Any) -> Any:
-            full = list(values)
-            for i, value in zip(floating, moving):
-                full[i] = value
-            found = replay(body, full)
-            return tuple(found[i] for i in results)
-
+        moved = restricted(lambda *full: replay(body, full), values, floating, results)
         _, back = vjp(moved, *(values[i] for i in floating))
         gradients = dict(zip(floating, back((*state[: len(in_carry)], *y_bar))))
         carried = [gradients[i] if p is None else gradients[i] + next(extra) for i, p in zip(in_carry, past)]
@@ -136,10 +131,6 @@ def _scan_vjp(
     state, ys, _ = scanned(step, [*start, *sums], stacks, length, not reverse)
     found = dict(zip([*in_carry, *in_rest], state)) | dict(zip(in_xs, ys))
     return [found.get(i) if needs[i] else None for i in range(len(inputs))]
-
-
-def _or_none(g: Any) -> Any:
-    return g
 
 
 def _scan_jvp(
@@ -159,12 +150,7 @@ def _scan_jvp(
         values = [*state[:carries], *given[:elements], *rest]
         moving = [*state[carries:], *given[elements:], *fixed]
 
-        def moved(*parts: Any) -> Any:
-            full = list(values)
-            for i, value in zip(floating, parts):
-                full[i] = value
-            return tuple(replay(body, full))
-
+        moved = restricted(lambda *full: replay(body, full), values, floating, range(len(body.outputs)))
         primals, pushed = jvp(moved, tuple(values[i] for i in floating), tuple(moving))
         new = [*primals[:carries], *(pushed[i] for i in results if i < carries)]
         return new, [pushed[i] for i in results if i >= carries]

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from everyo.compiler.graph import Graph, Op, Value
+from everyo.compiler.graph import Graph, Op, Value, transposed
 from everyo.compiler.lowering.builder import Builder, scalar_of
 from everyo.compiler.scans.parts import Scan, scans_of, substitute
-from everyo.compiler.scans.unused import drop_unused
 
 
 class Term(NamedTuple):
@@ -23,17 +22,13 @@ class Term(NamedTuple):
 
 
 def products_behind(graph: Graph) -> Graph:
-    """Take sums of products out of the loops that only carry them."""
-    _search(graph)
-    return drop_unused(graph)  # the states that were such sums
-
-
-def _search(graph: Graph) -> None:
+    """Take sums of products out of the loops that only carry them, which still do until the next pass."""
     for body in graph.bodies():
-        _search(body)
+        products_behind(body)
     for scan in scans_of(graph):
         for i in range(scan.carries):
             _take_out(graph, scan, i)
+    return graph
 
 
 def _take_out(graph: Graph, scan: Scan, i: int) -> None:
@@ -94,9 +89,10 @@ def _term(scan: Scan, value: Value) -> Term | None:
         return None
     if op.name == "dot":
         left, right = op.operands
-        if not _is_transpose(left):
+        turned = transposed(left)
+        if turned is None:
             return None
-        term = Term(left.op.operands[0], right)  # type: ignore[union-attr]
+        term = Term(turned, right)
     else:
         vectors = _outer(op)
         if vectors is None:
@@ -107,10 +103,6 @@ def _term(scan: Scan, value: Value) -> Term | None:
     if term.left in fixed or term.right in fixed:
         return None
     return term if sum(v.size for v in {*term} - present) <= value.size else None
-
-
-def _is_transpose(value: Value) -> bool:
-    return value.op is not None and value.op.name == "transpose" and value.op.params["axes"] == (1, 0)
 
 
 def _outer(op: Op) -> tuple[Value, Value] | None:

@@ -7,7 +7,7 @@ from everyo.compiler.scans.parts import Scan
 
 
 def drop_unused(graph: Graph) -> Graph:
-    """Drop what scans carry, give or are given in vain; their bodies keep only what remains needed."""
+    """Drop dead code, and what scans carry, give or are given in vain; bodies keep what remains needed."""
     needed: set[Value] = set(graph.outputs)
     kept: list[Op] = []  # what is dead reads perhaps what is dropped
     for op in reversed(graph.ops):
@@ -28,7 +28,7 @@ def _drop(scan: Scan, needed: set[Value]) -> None:
     states = {i for i in range(scan.carries) if outs[i] in needed or scan.history(i) in needed}
     results = {i for i in range(scan.carries, width) if outs[i] in needed}
     while True:
-        live = _live(body, [body.outputs[i] for i in sorted(states | results)])
+        live = body.live([body.outputs[i] for i in sorted(states | results)])
         more = {i for i in range(scan.carries) if body.inputs[i] in live} | states
         if more == states:
             break
@@ -36,12 +36,3 @@ def _drop(scan: Scan, needed: set[Value]) -> None:
     inputs = {i for i in range(scan.carries, len(body.inputs)) if body.inputs[i] in live}
     if len(states) + len(results) < width or len(states) + len(inputs) < len(body.inputs):
         scan.keep_only(states, results, inputs)
-
-
-def _live(body: Graph, outputs: list[Value]) -> set[Value]:
-    """Return what some outputs of a graph, or the effects of its operations, depend on."""
-    live = set(outputs)
-    for op in reversed(body.ops):
-        if any(v in live for v in op.outs) or has_effect(op):
-            live.update(op.operands)
-    return live
