@@ -51,9 +51,7 @@ from everyo.errors import SerializationError as SerializationError
 from everyo.errors import ShapeError as ShapeError
 from everyo.errors import UnsupportedOperationError as UnsupportedOperationError
 from everyo.ops import *
-from everyo.ops import random as random
 from everyo.ops.later import ON_FIRST_USE as _OPERATIONS
-from everyo.ops.random import manual_seed as manual_seed
 
 if _TYPE_CHECKING:
     from everyo import fft as fft
@@ -61,6 +59,7 @@ if _TYPE_CHECKING:
     from everyo import linalg as linalg
     from everyo import nn as nn
     from everyo import optim as optim
+    from everyo import random as random
     from everyo import scipy_compat as scipy_compat
     from everyo import special as special
     from everyo import testing as testing
@@ -130,6 +129,7 @@ if _TYPE_CHECKING:
     from everyo.ops.distances import cdist as cdist
     from everyo.ops.distances import pdist as pdist
     from everyo.ops.distances import renorm as renorm
+    from everyo.ops.einsum import einsum as einsum
     from everyo.ops.filters import convolve as convolve
     from everyo.ops.filters import correlate as correlate
     from everyo.ops.fitting import polydiv as polydiv
@@ -219,6 +219,7 @@ if _TYPE_CHECKING:
     from everyo.ops.quotients import gcd as gcd
     from everyo.ops.quotients import lcm as lcm
     from everyo.ops.quotients import true_divide as true_divide
+    from everyo.ops.random import manual_seed as manual_seed
     from everyo.ops.scattering import index_copy as index_copy
     from everyo.ops.scattering import index_fill as index_fill
     from everyo.ops.scattering import index_reduce as index_reduce
@@ -250,6 +251,7 @@ if _TYPE_CHECKING:
     from everyo.ops.slicewise import sort_complex as sort_complex
     from everyo.ops.special.top_level import i0 as i0
     from everyo.ops.special.top_level import sinc as sinc
+    from everyo.ops.stochastic import dropout as dropout
     from everyo.ops.vector_products import vdot as vdot
     from everyo.ops.window_reductions import reduce_window as reduce_window
     from everyo.ops.window_reductions import sliding_window_view as sliding_window_view
@@ -287,8 +289,8 @@ __array_api_version__ = "2025.12"
 newaxis = None
 
 # Loaded when first used, so that `import everyo` costs little more than NumPy.
-_PACKAGES = ("fft", "io", "linalg", "nn", "optim", "scipy_compat", "special", "testing")
-_MODULES = ("autograd", "backends", "errors", "implicit", "random", *_PACKAGES)  # those with public names
+_PACKAGES = ("fft", "io", "linalg", "nn", "optim", "random", "scipy_compat", "special", "testing")
+_MODULES = ("autograd", "backends", "errors", "implicit", *_PACKAGES)  # those with public names
 _TRANSFORMS = (
     "associative_scan", "checkpoint", "checkpoint_sequential", "cond", "fori_loop", "grad", "hessian",
     "hvp", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "map", "scan", "tree_map", "value_and_grad",
@@ -299,6 +301,7 @@ _ON_FIRST_USE = {
     **{name: f"everyo.{name}" for name in _PACKAGES},
     **dict.fromkeys(_TRANSFORMS, "everyo.transforms"),
     "implicit": "everyo.transforms.implicit",
+    "manual_seed": "everyo.random",
     **dict.fromkeys(("compile", "debug_print", "jit"), "everyo.compiler"),
     **dict.fromkeys(("custom_jvp", "custom_vjp", "stop_gradient"), "everyo.transforms.custom"),
     **dict.fromkeys(("sparse_hessian", "sparse_jacobian"), "everyo.transforms.sparse"),
@@ -309,7 +312,7 @@ def __getattr__(name: str) -> _Any:
     if name not in _ON_FIRST_USE:
         raise AttributeError(f"module 'everyo' has no attribute {name!r}")
     module = _importlib.import_module(_ON_FIRST_USE[name])
-    found = module if module.__name__.endswith(f".{name}") else getattr(module, name)
+    found = module if name in _MODULES else getattr(module, name)
     globals()[name] = found
     return found
 

@@ -18,7 +18,6 @@ from everyo.nn.cross_entropy import (
 )
 from everyo.nn.regression import huber_loss, l1_loss, mse_loss
 from everyo.ops import (
-    dropout,
     elu,
     gelu,
     leaky_relu,
@@ -34,6 +33,7 @@ from everyo.ops.axes import normalize_axis
 from everyo.ops.convolution import conv1d, conv2d, conv3d
 from everyo.ops.creation import as_tensor
 from everyo.ops.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
+from everyo.ops.stochastic import dropout
 
 __all__ = [
     "linear", "flatten", "embedding", "dropout",

@@ -21,9 +21,7 @@ from everyo.ops.gathering import *  # isort: skip
 from everyo.ops.rearranging import *  # isort: skip
 from everyo.ops.joining import *  # isort: skip
 from everyo.ops.contraction import *  # isort: skip
-from everyo.ops.einsum import *  # isort: skip
 from everyo.ops.embedding import *  # isort: skip
-from everyo.ops.stochastic import *  # isort: skip
 from everyo.ops.reductions import *  # isort: skip
 from everyo.ops.norms import *  # isort: skip
 from everyo.ops.statistics import *  # isort: skip

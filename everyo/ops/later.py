@@ -71,11 +71,18 @@ TOP_LEVEL: dict[str, tuple[str, ...]] = {
     ),
     "everyo.ops.slicewise": ("apply_along_axis", "apply_over_axes", "block", "rot90", "sort_complex"),
     "everyo.ops.fitting": ("polydiv", "polyfit", "roots"),
+    "everyo.ops.einsum": ("einsum",),
+    "everyo.ops.stochastic": ("dropout",),
     "everyo.ops.convolution": ("conv1d", "conv2d", "conv3d"),
     "everyo.ops.pooling": ("avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d"),
 }  # fmt: skip
 # Modules whose functions have a namespace of their own, such as `everyo.linalg`.
-NAMESPACES: tuple[str, ...] = ("everyo.ops.fft", "everyo.ops.linalg", "everyo.ops.special")
+NAMESPACES: tuple[str, ...] = (
+    "everyo.ops.fft",
+    "everyo.ops.linalg",
+    "everyo.ops.random",
+    "everyo.ops.special",
+)
 
 ON_FIRST_USE = {name: module for module, names in TOP_LEVEL.items() for name in names}
 

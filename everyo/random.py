@@ -1,0 +1,6 @@
+"""Random numbers: generators, distributions, and the seed of the default generator."""
+
+from everyo.ops import random as _random
+from everyo.ops.random import *  # noqa: F403
+
+__all__ = _random.__all__
