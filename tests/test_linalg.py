@@ -365,6 +365,17 @@ def test_matrix_functions():
             agree(eo.linalg.sqrtm(x) @ eo.linalg.sqrtm(x), x)
 
 
+def test_a_logarithm_is_the_same_each_time_and_leaves_numpys_random_numbers_alone():
+    pytest.importorskip("scipy.linalg")
+    x = 0.3 * real(6, 6) + 2 * np.eye(6)
+    np.random.seed(3)
+    expected = np.random.random(4)
+    np.random.seed(3)
+    first, second = eo.linalg.logm(x).numpy(), eo.linalg.logm(x).numpy()
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(np.random.random(4), expected)
+
+
 # ---- products
 
 

@@ -12,7 +12,7 @@ from everyo.backends.accelerated import instead_of, slow_functions
 from everyo.backends.elementary import erf, erfc, quiet_about_nan, sigmoid, where, where_positive
 from everyo.backends.randomness import generator
 from everyo.backends.scatter import accumulated, assemble, last_writes, overwrite, replaced
-from everyo.backends.scientific import SciPy, lapack, scipy_linalg, solve_triangle
+from everyo.backends.scientific import SciPy, lapack, logm, scipy_linalg, solve_triangle
 from everyo.backends.shortcuts import broadcast_to, matrix_transpose, reduction
 from everyo.backends.windows import overlap_add, sliding_windows
 from everyo.core.device import register_backend
@@ -74,7 +74,7 @@ class NumpyBackend:
         self.xp.generator = generator
         self.xp.sliding_windows, self.xp.overlap_add = sliding_windows, overlap_add
         self.xp.special, self.xp.scipy_linalg = SciPy("scipy.special"), scipy_linalg
-        self.xp.lapack, self.xp.solve_triangle = lapack, solve_triangle
+        self.xp.lapack, self.xp.logm, self.xp.solve_triangle = lapack, logm, solve_triangle
         self.xp.fft = SciPy("numpy.fft")  # NumPy loads it late, too
 
     def device_of(self, array: Any) -> str:

@@ -35,6 +35,17 @@ class SciPy:
 scipy_linalg = SciPy("scipy.linalg")
 
 
+def logm(x: Any) -> Any:
+    """Return the logarithm of a matrix: the same for the same matrix, and the user's random numbers stay."""
+    stream = importlib.import_module("numpy.random")
+    before = stream.get_state()  # SciPy estimates norms with random vectors from it
+    stream.seed(0)
+    try:
+        return scipy_linalg.logm(x)
+    finally:
+        stream.set_state(before)
+
+
 def lapack(name: str, *arrays: Any, **options: Any) -> Any:
     """Call a function of LAPACK for the dtype of the first array."""
     return scipy_linalg.get_lapack_funcs((name,), arrays[:1])[0](*arrays, **options)

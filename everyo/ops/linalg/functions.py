@@ -173,7 +173,7 @@ def _logarithm(xp: Any, x: Any, operation: str, which: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # SciPy warns of what is an error here
         wide = xp.asarray(x, dtype=complex128 if x.dtype.kind == "c" else float64)  # in single it errs
-        return _of_its_kind(xp, x, xp.scipy_linalg.logm(wide), operation, which)
+        return _of_its_kind(xp, x, xp.logm(wide), operation, which)
 
 
 def _root(xp: Any, x: Any, operation: str, which: str) -> Any:
