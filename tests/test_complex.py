@@ -168,3 +168,87 @@ def test_real_numbers_in_complex_formulas_have_real_gradients(f):
     for i, unit in enumerate(np.eye(3)):
         ahead, behind = (eo.sum(f(eo.asarray(x + s * step * unit))).item() for s in (1, -1))
         assert leaf.grad[i].item() == pytest.approx((ahead - behind) / (2 * step), rel=1e-7, abs=1e-8)
+
+
+# On a cut, the direction along it, and both sides: the sign of the zero tells the branch.
+CUTS = {"arcsin": 1, "arccos": 1, "arccosh": 1, "arctanh": 1, "log": 1, "sqrt": 1, "log1p": 1, "log2": 1,
+        "log10": 1, "rsqrt": 1, "arcsinh": 1j, "arctan": 1j}  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", CUTS)
+def test_derivatives_on_a_cut_are_those_of_the_branch_of_the_value(name, compiled):
+    function, along = getattr(eo, name), CUTS[name]
+    f = eo.compile(function) if compiled else function
+    for place in (-2.5, -0.6, 0.6, 2.5):
+        for zero in (0.0, -0.0):
+
+            def at(t, place=place, zero=zero):
+                return np.array(complex(place + t, zero) if along == 1 else complex(zero, place + t))
+
+            h = 1e-5
+            expected = (function(at(h)).numpy() - function(at(-h)).numpy()) / (2 * h)
+            if not np.isfinite(expected):
+                continue
+            z = eo.asarray(at(0.0))
+            direction = eo.asarray(np.array(complex(along)))
+            tangent = eo.jvp(f, (z,), (direction,))[1].numpy()
+            np.testing.assert_allclose(tangent, expected, rtol=1e-6)
+            parts = [eo.grad(lambda z, part=part: part(f(z)))(z).numpy() for part in (eo.real, eo.imag)]
+            reverse = [(np.conj(g) * along).real for g in parts]
+            np.testing.assert_allclose(reverse, [expected.real, expected.imag], rtol=1e-6, atol=1e-9)
+
+            def slope(z, direction=direction):
+                return eo.jvp(function, (z,), (direction,))[1]
+
+            second = eo.jvp(slope, (z,), (direction,))[1].numpy()
+            slopes = [slope(eo.asarray(at(t))).numpy() for t in (h, -h)]
+            np.testing.assert_allclose(second, (slopes[0] - slopes[1]) / (2 * h), rtol=1e-5)
+
+
+def _thrice(z, w):
+    for _ in range(3):
+        z = eo.sin(z * w) + z
+    return z
+
+
+def _step(z, w):
+    return eo.sin(z * w) + z
+
+
+WRITTEN = {
+    "operations": _thrice,
+    "fori_loop": lambda z, w: eo.fori_loop(0, 3, lambda _, s: _step(s, w), z),
+    "while_loop": lambda z, w: eo.while_loop(
+        lambda s: s[0] < 3, lambda s: (s[0] + 1, _step(s[1], w)), (eo.asarray(0), z)
+    )[1],
+    "scan": lambda z, w: eo.scan(lambda s, _: (_step(s, w), s), z, eo.arange(3))[0],
+    "cond": lambda z, w: eo.cond(eo.asarray(True), _thrice, lambda z, w: z, z, w),
+    "checkpoint": lambda z, w: eo.checkpoint(_thrice)(z, w),
+    "vmap": lambda z, w: eo.vmap(_thrice)(z, w),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_complex_derivatives_of_compiled_functions_are_those_of_eager_code(name):
+    z, w = eo.asarray(np.array([0.6 + 0.3j, -0.4 + 0.8j])), eo.asarray(np.array([0.5 - 0.7j, 0.2 + 0.9j]))
+
+    def loss(f):
+        return lambda z, w: (eo.real(f(z, w)) * eo.asarray([1.0, 2.0])).sum() + (eo.imag(f(z, w)) ** 2).sum()
+
+    def slope(f):
+        return lambda z, w: eo.real((eo.grad(loss(f))(z, w) ** 2).sum())
+
+    f = eo.compile(WRITTEN[name])
+    for derivative in (loss, slope):
+        expected = eo.grad(derivative(_thrice), argnums=(0, 1))(z, w)
+        for found in (
+            eo.grad(derivative(f), argnums=(0, 1))(z, w),
+            eo.compile(eo.grad(derivative(WRITTEN[name]), argnums=(0, 1)))(z, w),
+        ):
+            for x, y in zip(found, expected, strict=True):
+                np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-6)
+    h = 1e-6  # the function is holomorphic: its Jacobian is diagonal, with the slopes
+    steps = [_thrice(z + s, w).numpy() for s in (h, -h)]
+    jacobian = eo.jacobian(f, holomorphic=True)(z, w).numpy()
+    np.testing.assert_allclose(jacobian, np.diag((steps[0] - steps[1]) / (2 * h)), atol=1e-8)

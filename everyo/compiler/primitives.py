@@ -11,11 +11,10 @@ import numpy as np
 from everyo.compiler.draws import draws_of
 from everyo.compiler.graph import Graph, Op
 from everyo.compiler.program import Program
-from everyo.compiler.replay import replay
+from everyo.compiler.replay import pullback, replay
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.primitive import Primitive
 from everyo.transforms import jvp as _jvp
-from everyo.transforms import vjp as _vjp
 from everyo.transforms import vmap as _vmap
 
 
@@ -52,8 +51,7 @@ def primitive_of(program: Program, compiled_by: Callable[..., Any]) -> Primitive
     @functools.cache
     def pulling(wanted: tuple[int, ...], moving: tuple[int, ...]) -> Callable[..., Any]:
         def pull(inputs: Any, cotangents: Any) -> Any:
-            back = _vjp(again(inputs, moving, wanted), *(inputs[i] for i in moving))[1]
-            return back(tuple(cotangents))
+            return pullback(again(inputs, moving, wanted), *(inputs[i] for i in moving))[1](cotangents)
 
         return compiled_by(pull, program.threads)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,20 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import innermost, staging
 from everyo.ops.replay import Draws
 from everyo.transforms.custom_calls import Custom, Mapped
+from everyo.transforms.custom_values import conjugated
+from everyo.transforms.derivatives import vjp
+
+Pull = Callable[[Sequence[Any]], list[Any]]
+
+
+def pullback(function: Callable[..., Any], *primals: Any) -> tuple[Any, Pull]:
+    """Return a function's results and its pullback as rules call it: a plain transpose, no conjugates."""
+    results, back = vjp(function, *primals)
+
+    def pull(cotangents: Sequence[Any]) -> list[Any]:
+        return [conjugated(c) for c in back(tuple(map(conjugated, cotangents)))]
+
+    return results, pull
 
 
 def replay(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from everyo.backends.accelerated import fused
 from everyo.core.device import scalar_like
 from everyo.core.registry import op
 from everyo.ops.arithmetic import ratio_or_zero
@@ -55,8 +56,18 @@ def tan(xp: Any, x: Any) -> Any:
     return xp.tan(x)
 
 
-# Products of two factors, not 1 - x * x: near 1 the difference would lose its digits.
-@elementwise(lambda g, x: g / op.sqrt((1 - x) * (1 + x)), domain=(-0.8, 0.8))
+def _root_of_one_minus_square(x: Any) -> Any:
+    """``sqrt(1 - x**2)`` as two factors: near 1 the difference of squares would lose its digits.
+
+    On the cuts beyond -1 and 1 the sign of a zero imaginary part tells the branch: ``x - 1`` keeps it, where
+    ``1 - x`` and ``x + 1`` do not (Kahan, "Branch cuts for complex elementary functions", 1987).
+    """
+    if x.dtype.kind != "c":
+        return op.sqrt((1 - x) * (1 + x))
+    return op.sqrt(-(x - 1)) * op.sqrt(x - (-1))
+
+
+@elementwise(lambda g, x: g / _root_of_one_minus_square(x), domain=(-0.8, 0.8))
 def arcsin(xp: Any, x: Any) -> Any:
     """Inverse sine, elementwise: ``d arcsin(x) = dx / sqrt(1 - x**2)``.
 
@@ -69,7 +80,7 @@ def arcsin(xp: Any, x: Any) -> Any:
     return xp.arcsin(x)
 
 
-@elementwise(lambda g, x: -g / op.sqrt((1 - x) * (1 + x)), domain=(-0.8, 0.8))
+@elementwise(lambda g, x: -g / _root_of_one_minus_square(x), domain=(-0.8, 0.8))
 def arccos(xp: Any, x: Any) -> Any:
     """Inverse cosine, elementwise: ``d arccos(x) = -dx / sqrt(1 - x**2)``.
 
@@ -102,8 +113,8 @@ def _slope_of_angle(x1: Any, x2: Any) -> Any:
 
 
 @elementwise(
-    lambda g, x1, x2: g * _slope_of_angle(x2, x1),
-    lambda g, x1, x2: -g * _slope_of_angle(x1, x2),
+    fused(lambda g, x1, x2: g * _slope_of_angle(x2, x1)),
+    fused(lambda g, x1, x2: -g * _slope_of_angle(x1, x2)),
     domain=((-2.0, 2.0), (0.3, 2.0)),
 )
 def arctan2(xp: Any, x1: Any, x2: Any) -> Any:
@@ -160,10 +171,13 @@ def tanh(xp: Any, x: Any) -> Any:
 
 
 def _slope_of_arcsinh(x: Any) -> Any:
-    return 1 / (op.sqrt(1 + x * x) if x.dtype.kind == "c" else op.hypot(x, 1))
+    if x.dtype.kind != "c":
+        return 1 / op.hypot(x, 1)
+    right = op.where(op.signbit(op.real(x)), -x, x)  # the slope is even; there the roots have no cuts
+    return 1 / (op.sqrt(right - 1j) * op.sqrt(right + 1j))
 
 
-@elementwise(lambda g, x: g * _slope_of_arcsinh(x))
+@elementwise(fused(lambda g, x: g * _slope_of_arcsinh(x)))
 def arcsinh(xp: Any, x: Any) -> Any:
     """Inverse hyperbolic sine, elementwise: ``d arcsinh(x) = dx / sqrt(x**2 + 1)``.
 
@@ -176,7 +190,8 @@ def arcsinh(xp: Any, x: Any) -> Any:
     return xp.arcsinh(x)
 
 
-@elementwise(lambda g, x: g / (op.sqrt(x - 1) * op.sqrt(x + 1)), domain=(1.3, 3.0))
+# x - (-1): x + 1 would lose the sign of a zero imaginary part, which tells the branch.
+@elementwise(lambda g, x: g / (op.sqrt(x - 1) * op.sqrt(x - (-1))), domain=(1.3, 3.0))
 def arccosh(xp: Any, x: Any) -> Any:
     """Inverse hyperbolic cosine, elementwise: ``d arccosh(x) = dx / sqrt(x**2 - 1)``.
 

@@ -262,12 +262,21 @@ def _at_level(results: Sequence[Any], given: Sequence[Any]) -> list[Any]:
     return [None if x is None else lower(x) for x in results]
 
 
+def _specs(inputs: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Return shapes and dtypes of the unknowns, which come first."""
+    return [(x.shape, x.dtype) for x in inputs[: params["system"].count]]
+
+
 solution = Primitive(
     _solve,
     vjp=_solve_vjp,
     jvp=_solve_jvp,
     batch=looped,
+    specs=_specs,
+    several=True,
     listed=False,
     linear_in=lambda params: range(params["system"].count),  # in the right-hand side
 )
-root = Primitive(_root, vjp=_root_vjp, jvp=_root_jvp, batch=looped, listed=False)
+root = Primitive(
+    _root, vjp=_root_vjp, jvp=_root_jvp, batch=looped, specs=_specs, several=True, listed=False
+)

@@ -10,7 +10,7 @@ import numpy as np
 from everyo.compiler.control.bodies import Function, guarded, is_float, restricted, selected, trace_body
 from everyo.compiler.draws import before_cond, refuse_draws
 from everyo.compiler.graph import Graph
-from everyo.compiler.replay import replay
+from everyo.compiler.replay import pullback, replay
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import default_for
@@ -21,7 +21,6 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number
 from everyo.ops.creation import as_tensor
 from everyo.transforms.carry import leaves_of, same_leaves, same_structure
-from everyo.transforms.derivatives import vjp
 from everyo.transforms.forward import jvp
 from everyo.transforms.trees import unflatten
 from everyo.transforms.vectorize import vmap
@@ -96,7 +95,7 @@ def _cond_vjp(g: Any, inputs: Any, needs: Any, true: Any, false: Any) -> Any:
             operands, cotangents = values[: len(values) - len(present)], values[len(values) - len(present) :]
 
             moved = restricted(lambda *full: replay(graph, full), operands, moving, present)
-            return list(vjp(moved, *(operands[i] for i in moving))[1](tuple(cotangents)))
+            return pullback(moved, *(operands[i] for i in moving))[1](cotangents)
 
         return function
 

@@ -19,7 +19,7 @@ from everyo.compiler.control.bodies import (
 )
 from everyo.compiler.draws import refuse_draws
 from everyo.compiler.graph import Graph
-from everyo.compiler.replay import replay
+from everyo.compiler.replay import pullback, replay
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply
 from everyo.core.primitive import Primitive
@@ -27,7 +27,6 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.ops.creation import as_tensor
 from everyo.transforms.carry import Carry
-from everyo.transforms.derivatives import vjp
 from everyo.transforms.forward import jvp
 from everyo.transforms.vectorize import vmap
 
@@ -69,8 +68,8 @@ def _while_vjp(g: Any, inputs: Any, out: Any, needs: Any, cond: Any, body: Any, 
     def step(values: Sequence[Any]) -> list[Any]:
         bars, whole = values[:width], list(values[width:])
         moved = restricted(lambda *full: replay(body, full), whole, floating, in_carry)
-        _, back = vjp(moved, *(whole[i] for i in floating))
-        gradients = back(tuple(bars[: len(in_carry)]))
+        _, back = pullback(moved, *(whole[i] for i in floating))
+        gradients = back(bars[: len(in_carry)])
         added = [s + d for s, d in zip(bars[len(in_carry) :], gradients[len(in_carry) :])]
         return [*gradients[: len(in_carry)], *added]
 
@@ -203,8 +202,8 @@ def _curvature(
         end = restricted(lambda *full: apply(WHILE, full, loop), whole, tuple(along), ends)
         return jvp(end, tuple(whole[i] for i in along), tuple(along.values()))[1]
 
-    found, back = vjp(pushed, *(point[i] for i in wanted))
-    return found, back(tuple(bars[: len(ends)]))
+    found, back = pullback(pushed, *(point[i] for i in wanted))
+    return found, back(bars[: len(ends)])
 
 
 def _essential(operands: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:

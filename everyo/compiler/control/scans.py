@@ -16,14 +16,13 @@ from everyo.compiler.control.bodies import (
 )
 from everyo.compiler.draws import before_scan, refuse_draws
 from everyo.compiler.graph import Graph
-from everyo.compiler.replay import replay
+from everyo.compiler.replay import pullback, replay
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.transforms.carry import Carry, tensors_of
-from everyo.transforms.derivatives import vjp
 from everyo.transforms.forward import jvp
 from everyo.transforms.scanning import _elements, _pair
 from everyo.transforms.trees import unflatten
@@ -122,8 +121,8 @@ def _scan_vjp(
         values = [*states, *x, *rest]
 
         moved = restricted(lambda *full: replay(body, full), values, floating, results)
-        _, back = vjp(moved, *(values[i] for i in floating))
-        gradients = dict(zip(floating, back((*state[: len(in_carry)], *y_bar))))
+        _, back = pullback(moved, *(values[i] for i in floating))
+        gradients = dict(zip(floating, back([*state[: len(in_carry)], *y_bar])))
         carried = [gradients[i] if p is None else gradients[i] + next(extra) for i, p in zip(in_carry, past)]
         totals = [s + gradients[i] for s, i in zip(state[len(in_carry) :], in_rest)]
         return [*carried, *totals], [gradients[i] for i in in_xs]
