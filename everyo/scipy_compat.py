@@ -14,7 +14,14 @@ import numpy as np
 
 from everyo.core.dtypes import float64
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError, DTypeError, NonFiniteGradientError, ShapeError, describe
+from everyo.errors import (
+    ArgumentError,
+    DTypeError,
+    NonFiniteGradientError,
+    ShapeError,
+    UnsupportedOperationError,
+    describe,
+)
 from everyo.ops.creation import tensor
 from everyo.transforms.derivatives import grad, value_and_grad, vjp
 from everyo.transforms.jacobians import hessian, jacobian
@@ -66,7 +73,8 @@ class Packed:
     operation = "scipy_compat"
 
     def __init__(self, function: Function, params: Any, args: tuple[Any, ...] = ()) -> None:
-        self.function, self.args = function, args
+        self.function = function
+        self.args = args if isinstance(args, tuple) else (args,)  # one alone, as SciPy takes it
         doubles = tree_map(lambda leaf: _as_float64(leaf, self.operation), params)
         self._layout = Layout(doubles)
         self.x0 = self.pack(doubles)
@@ -241,6 +249,21 @@ class Residuals(Packed):
         return ravel(leaves).astype(float64)
 
 
+def _optimizers(operation: str) -> Any:
+    """Return SciPy's optimizers, or say what to install."""
+    try:
+        from scipy import optimize
+    except ModuleNotFoundError as error:
+        raise UnsupportedOperationError(
+            "the search is SciPy's, which is not installed",
+            operation=operation,
+            expected="the module scipy.optimize",
+            found=str(error),
+            remedy="pip install 'everyo[scipy]'",
+        ) from error
+    return optimize
+
+
 def _refuse_nan(derivative: Any, finite: bool, operation: str) -> None:
     """Raise where a derivative is NaN though the value is finite: solvers would stop without a word."""
     wrong = np.argwhere(np.isnan(derivative)) if finite else np.zeros((0, 1))
@@ -351,6 +374,13 @@ def minimize(
     scipy.optimize.OptimizeResult
         SciPy's own, with ``params`` in addition: the minimizer as a tree like `params`, in float64.
 
+    Raises
+    ------
+    UnsupportedOperationError
+        If SciPy is not installed.
+    ArgumentError
+        If there are no parameters.
+
     Examples
     --------
     >>> import everyo as eo
@@ -359,8 +389,7 @@ def minimize(
     >>> print(eo.round(found.params))
     [0. 1. 2.]
     """
-    from scipy import optimize
-
+    optimize = _optimizers("minimize")
     objective = minimize_fun(function, params, args)
     objective._require_some("minimize")
     own = callable(method)
@@ -398,6 +427,13 @@ def least_squares(
     scipy.optimize.OptimizeResult
         SciPy's own, with ``params`` in addition: the minimizer as a tree like `params`, in float64.
 
+    Raises
+    ------
+    UnsupportedOperationError
+        If SciPy is not installed.
+    ArgumentError
+        If there are no parameters.
+
     Examples
     --------
     >>> import everyo as eo
@@ -408,8 +444,7 @@ def least_squares(
     >>> round(found.params["scale"].item(), 4), round(found.params["rate"].item(), 4)
     (3.0, 0.5)
     """
-    from scipy import optimize
-
+    optimize = _optimizers("least_squares")
     residuals = residuals_fun(function, params, args)
     residuals._require_some("least_squares")
     options.setdefault("jac", residuals.sparse_jac if sparse else residuals.jac)

@@ -266,3 +266,23 @@ def test_a_mask_that_selects_nothing():
     x = tracked([1.0, 2.0])
     x[x > 5].sum().backward()
     assert x.grad.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("index", [Ellipsis, (), None, (None, Ellipsis), True, np.array(True)])
+def test_results_without_axes_are_indexed_in_every_direction(index):
+    x = eo.asarray(np.array([1.0, 2.0, 3.0]))
+
+    def read(x):
+        return (x.sum() ** 3)[index].sum()
+
+    def written(x):
+        y = x.sum()
+        y[index] += x[0]
+        return y**3
+
+    for f, along in ((read, np.ones(3)), (written, np.array([2.0, 1.0, 1.0]))):
+        total = along @ [1.0, 2.0, 3.0]
+        hessian = 6 * total * np.outer(along, along)
+        np.testing.assert_allclose(eo.jvp(f, (x,), (x,))[1].numpy(), 3 * total**3)
+        np.testing.assert_allclose(eo.hessian(f)(x).numpy(), hessian)
+        np.testing.assert_allclose(eo.grad(lambda x, f=f: eo.grad(f)(x)[1])(x).numpy(), hessian[1])

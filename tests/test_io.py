@@ -1,5 +1,6 @@
 """Files of tensors: round trips, atomic writes, damaged files, a missing package."""
 
+import json
 import os
 import sys
 
@@ -87,3 +88,13 @@ def test_a_missing_package_is_named_with_its_remedy(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(eo.SerializationError, match=r"pip install 'everyo\[train\]'"):
         eo.io.load_safetensors(tmp_path / "w.safetensors")
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E5M2", "BF16"])
+def test_dtypes_that_numpy_lacks_are_an_error_of_the_file(tmp_path, dtype):
+    size = 2 if dtype == "BF16" else 1
+    header = json.dumps({"a": {"dtype": dtype, "shape": [2], "data_offsets": [0, 2 * size]}}).encode()
+    path = tmp_path / "t.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2 * size))
+    with pytest.raises(eo.SerializationError, match="a dtype that NumPy lacks"):
+        eo.io.load_safetensors(path)

@@ -435,3 +435,14 @@ def test_init_functions():
     with pytest.raises(eo.ShapeError, match="fan_in"):
         init.xavier_uniform_(nn.Parameter([1.0]))
     assert nn.Linear(0, 3).bias.tolist() is not None
+
+
+def test_a_shared_parameter_is_given_once():
+    shared, x = Shared(), eo.ones((1, 2))
+    double = {name: 2 * eo.ones((2, 2)) for name in shared.state_dict()}
+    with pytest.raises(eo.ArgumentError, match="is shared with another name"):
+        nn.functional_call(shared, double, x)
+    np.testing.assert_array_equal(
+        nn.functional_call(shared, {"tied.weight": eo.ones((2, 2))}, x), [[8.0, 8.0]]
+    )
+    np.testing.assert_array_equal(nn.functional_call(shared, shared.state_dict(), x), shared(x).detach())

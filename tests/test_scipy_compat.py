@@ -1,6 +1,7 @@
 """EveryO functions in SciPy's solvers, and the examples, which run as tests."""
 
 import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -263,3 +264,31 @@ def test_example_curve_fitting(capsys):
     low, value, high = example("curve_fitting.py")["exponent"]
     assert 1 < low < value < high < 1.6
     assert "95% interval" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["minimize", "least_squares"])
+def test_without_scipy_the_error_names_the_extra(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    with pytest.raises(eo.UnsupportedOperationError, match=name) as error:
+        getattr(eo.scipy_compat, name)(lambda x: (x * x).sum(), eo.ones(2))
+    assert "pip install 'everyo[scipy]'" in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("derivative", "attribute"), [("minimize_fun", "sparse_hess"), ("residuals_fun", "sparse_jac")]
+)
+def test_without_scipy_sparse_derivatives_name_the_extra(derivative, attribute, monkeypatch):
+    for module in [m for m in sys.modules if m.startswith("everyo.transforms.sparse")]:
+        monkeypatch.delitem(sys.modules, module)
+    for module in ("scipy", "scipy.sparse"):
+        monkeypatch.setitem(sys.modules, module, None)
+    function = getattr(eo.scipy_compat, derivative)(lambda x: (x * x).sum(), eo.ones(2))
+    with pytest.raises(ImportError, match=r"everyo\[scipy\]"):
+        getattr(function, attribute)(function.x0)
+
+
+def test_one_argument_needs_no_tuple():
+    f = eo.scipy_compat.minimize_fun(lambda x, a: ((x - a) ** 2).sum(), np.array([1.0, 2.0]), 3.0)
+    assert f(np.array([1.0, 2.0])) == 5.0
+    np.testing.assert_array_equal(f.grad(np.array([1.0, 2.0])), [-4.0, -2.0])

@@ -96,7 +96,7 @@ def load_safetensors(path: str | os.PathLike[str], device: str | None = None) ->
     package = _package()
     try:
         arrays = package.numpy.load_file(path)
-    except (package.SafetensorError, KeyError, TypeError, ValueError) as error:
+    except (package.SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise SerializationError(
             "the file is damaged, or it is no safetensors file, or it has a dtype that NumPy lacks",
             operation="load_safetensors",

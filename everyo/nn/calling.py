@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError
+from everyo.errors import ArgumentError, describe
 from everyo.nn.layout import PLACES
 from everyo.nn.module import Module
 from everyo.nn.parameter import Parameter
@@ -37,7 +37,7 @@ def functional_call(
     Raises
     ------
     ArgumentError
-        If the module has no parameter or buffer of such a name.
+        If the module has no parameter or buffer of such a name, or one that is shared would get two values.
 
     Examples
     --------
@@ -63,7 +63,9 @@ def functional_call(
         )
     held = {name: owner.__dict__[key] for name, (owner, key) in places.items()}
     marks = {owner: owner.__dict__.get(PLACES) for owner, _ in places.values()}
-    new = {id(held[name]): value for name, value in parameters.items()}
+    new: dict[int, Any] = {}
+    for name, value in parameters.items():
+        _refuse_two(new.setdefault(id(held[name]), value), value, name)
     try:
         for name, (owner, key) in places.items():
             if id(held[name]) in new:
@@ -78,3 +80,17 @@ def functional_call(
             owner.__dict__.pop(PLACES, None)
             if mark is not None:
                 owner.__dict__[PLACES] = mark
+
+
+def _refuse_two(first: Any, second: Any, name: str) -> None:
+    """Raise where a shared parameter gets two tensors; a `state_dict` has one under all of its names."""
+    leaves = all(isinstance(x, Tensor) and x.grad_node is None for x in (first, second))
+    if first is not second and not (leaves and first.data is second.data):
+        raise ArgumentError(
+            f"{name!r} is shared with another name, and both are given",
+            operation="functional_call",
+            inputs=describe(first, second),
+            expected="one tensor for a parameter that is shared",
+            found="two",
+            remedy="give one of the names, as module.named_parameters() lists it",
+        )

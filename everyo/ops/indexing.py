@@ -74,11 +74,11 @@ def _getitem_samples() -> list[Any]:
     explain=index_errors.reading,
 )
 def _getitem(xp: Any, x: Any, *arrays: Any, index: Template) -> Any:
-    index = _fill(index, arrays) if arrays else index
-    out = x[index]
-    if out.__class__ is x.__class__:
+    filled = _fill(index, arrays) if arrays else index
+    out = x[filled]
+    if out.__class__ is x.__class__ or Ellipsis in index:
         return out
-    return x[(*index, Ellipsis)].copy()  # a scalar: the 0-d array that does not hold on to all of `x`
+    return x[(*filled, Ellipsis)].copy()  # a scalar: the 0-d array that does not hold on to all of `x`
 
 
 def _assemble_vjp(g: Any, parts: Sequence[Any], indices: Sequence[Template], needs: Sequence[bool]) -> Any:
