@@ -249,3 +249,15 @@ def test_an_exception_inside_leaves_the_outer_transformation_usable():
     assert eo.jvp(eo.grad(outer), (eo.tensor(0.0),), (eo.tensor(1.0),))[1].item() == 0.0
     assert eo.is_grad_enabled()
     assert (eo.tensor(2.0, requires_grad=True) * 2).requires_grad
+
+
+def test_results_do_not_share_memory_with_the_directions_they_were_asked_for():
+    x, seed = eo.asarray(np.ones(3)), np.ones(3)
+    found = [
+        eo.vjp(lambda x: x + 0, x)[1](seed)[0],
+        eo.jvp(lambda x: x + 0, (x,), (seed,))[1],
+        eo.linearize(lambda x: x + 0, x)[1](seed),
+    ]
+    seed[:] = 5.0
+    for tensor in found:
+        np.testing.assert_array_equal(tensor, np.ones(3))

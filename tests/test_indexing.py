@@ -286,3 +286,14 @@ def test_results_without_axes_are_indexed_in_every_direction(index):
         np.testing.assert_allclose(eo.jvp(f, (x,), (x,))[1].numpy(), 3 * total**3)
         np.testing.assert_allclose(eo.hessian(f)(x).numpy(), hessian)
         np.testing.assert_allclose(eo.grad(lambda x, f=f: eo.grad(f)(x)[1])(x).numpy(), hessian[1])
+
+
+@pytest.mark.parametrize("index", [np.array([0, 1]), np.array([True, True, False])])
+def test_an_index_that_is_written_to_later_stays_what_it_was(index):
+    x = eo.asarray(np.array([1.0, 2.0, 3.0])).requires_grad_()
+    total = (x[index] * eo.asarray([1.0, 10.0])).sum()
+    _, back = eo.vjp(lambda x: x[index], eo.ones(3))
+    index[:] = index[0]
+    total.backward()
+    np.testing.assert_array_equal(x.grad, [1.0, 10.0, 0.0])
+    np.testing.assert_array_equal(back(eo.asarray([1.0, 10.0]).astype("float32"))[0], [1.0, 10.0, 0.0])

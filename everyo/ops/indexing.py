@@ -270,7 +270,11 @@ def _static_or_array(x: Tensor, item: Any, operation: str) -> Any:
     backend: Any = backend_of(array)
     if not array.shape:
         return backend.to_numpy(array).item()
-    return array if array.dtype.kind == "b" else backend.asarray(array, "int64", backend.device_of(array))
+    if array.dtype.kind == "b":
+        return array
+    lasts = x.grad_node is not None or x.level  # then a graph keeps it, and its owner may write to it
+    copy = True if lasts and not isinstance(item, Tensor) else None
+    return backend.asarray(array, "int64", backend.device_of(array), copy=copy)
 
 
 # ---- what Tensor's [] does

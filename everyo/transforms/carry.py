@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from everyo.core.copying import same_value
+from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Traced, is_number
@@ -66,7 +67,9 @@ def same_leaves(found: Sequence[Any], expected: Sequence[Any], names: Sequence[s
                 inputs=describe(old, new),
                 expected=str(old.dtype),
                 found=str(new.dtype),
-                remedy=f"convert it where it is returned or made: x.astype(eo.{old.dtype})",
+                remedy=f"start with one of dtype {new.dtype}"
+                if new.dtype.kind in DIFFERENTIABLE and old.dtype.kind not in DIFFERENTIABLE
+                else f"convert it where it is returned or made: x.astype(eo.{old.dtype})",
             )
 
 

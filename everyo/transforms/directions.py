@@ -10,7 +10,7 @@ from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.operands import array_from
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, ShapeError, describe
-from everyo.transforms.levels import as_tensor
+from everyo.ops.creation import asarray
 
 
 def fitting(vectors: Sequence[Any], likes: Sequence[Tensor], operation: str, word: str) -> list[Tensor]:
@@ -35,7 +35,7 @@ def fitting(vectors: Sequence[Any], likes: Sequence[Tensor], operation: str, wor
 def _as_vector(given: Any, like: Tensor, operation: str) -> Tensor:
     """Return an array or a number as a tensor; a number takes the dtype of what it stands beside."""
     if hasattr(given, "dtype"):
-        return as_tensor(given)
+        return asarray(given, copy=True)  # results may be this very array, and its owner may write to it
     met = [like] if like.dtype.kind in DIFFERENTIABLE else []
     return wrap(array_from(given, like.backend, like.device, operation, met=met))
 
