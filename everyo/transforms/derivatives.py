@@ -390,8 +390,13 @@ def _scalar(leaves: Sequence[Tensor], operation: str) -> Tensor:
             inputs=describe(output),
             expected="one element",
             found=f"shape {tuple(output.shape)}",
-            remedy="reduce it, for example with .sum(); for all derivatives use eo.jacobian, twice for "
-            "those of second order; for some eo.vjp with a cotangent",
+            remedy="reduce it, for example with .sum(); "
+            + (
+                "for all second derivatives take eo.jacobian twice"
+                if operation == "hessian"
+                else "for all derivatives use eo.jacobian, or eo.hessian in place of grad of grad; "
+                "for some eo.vjp with a cotangent"
+            ),
         )
     if output.dtype.kind == "c":
         raise DTypeError(

@@ -50,8 +50,8 @@ def require_solved(product: Product, b: Tensor, x: Tensor, bound: float, operati
             inputs=describe(b),
             expected=f"a residual below {bound:.1e} of the right-hand side",
             found=f"{residual / size if 0 < size < float('inf') else residual:.1e}",
-            remedy="it may be singular or ill-conditioned there; take a method that suits it: solve_cg is for "
-            "symmetric positive definite matrices, solve_gmres for all; or pass one as solve=",
+            remedy="it may be singular or ill-conditioned there; take a method that suits it: solve_cg is "
+            "for symmetric positive definite matrices, solve_gmres for all; or pass one as solve=",
         )
 
 
