@@ -167,7 +167,8 @@ def statistics(d: Data) -> list[Function]:
         *_each("cov corrcoef", d.table),
         Function("average weights", (d.x,), {"weights": d.positive}),
         *_each("sort", d.x),
-        *_each("argsort unique", d.x, smooth=False),
+        *_each("argsort", d.x, smooth=False, stable=True),  # EveryO's default, and the standard's
+        *_each("unique", d.x, smooth=False),
         *_each("histogram", d.x, smooth=False),
         *_each("bincount", d.places, smooth=False),
         Function("searchsorted", (d.x[::1000].copy(), d.x), {}, smooth=False),

@@ -7,6 +7,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from everyo.compiler import elementary
+from everyo.compiler.native import fill_in
 
 TYPES = {"f64": ("double", np.float64), "f32": ("float", np.float32)}
 
@@ -56,17 +57,19 @@ def call_of(name, dtype):
 
 def module_text(needed, *loops):
     """Return a module with the functions `needed` and the text of some loops."""
-    return "\n".join([*sorted(elementary.declarations(needed)), elementary.source(needed), *loops])
+    return "\n".join([*sorted(elementary.declarations(needed)), *loops])
 
 
 def optimized(text, machine):
-    """Return the module of `text` after LLVM's standard passes."""
+    """Return the module of `text` after LLVM's standard passes, with the elementary functions in it."""
     module = llvm.parse_assembly(text)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = options.slp_vectorization = options.loop_interleaving = True
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
+    fill_in(module, passes)
+    module.verify()
     return module
 
 

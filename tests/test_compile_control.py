@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import everyo as eo
+from everyo.compiler import passes
 from everyo.errors import CompileError, EveryOError
 from tests.compiling import agree
 
@@ -330,6 +331,16 @@ def test_the_count_of_steps_follows_the_values():
     assert f.cache_info().misses == 1
 
 
+def test_a_step_of_a_while_loop_reads_what_it_has_not_written():
+    """The next state lies apart from the one that the step reads in another order."""
+    x = np.arange(100.0)
+    f = eo.compile(
+        lambda x, n: eo.while_loop(lambda s: s[1] < n, lambda s: (eo.roll(s[0], 1, 0), s[1] + 1), (x, 0))[0]
+    )
+    for n in (1, 2, 3):
+        np.testing.assert_array_equal(f(eo.asarray(x), eo.asarray(n)).numpy(), np.roll(x, n))
+
+
 def test_both_branches_in_one_program():
     f = eo.compile(eo.value_and_grad(lambda x: eo.cond(x > 0, lambda x: x * x, lambda x: -3 * x, x)))
     for x, wanted in ((2.0, (4.0, 4.0)), (-2.0, (6.0, -3.0))):
@@ -378,7 +389,11 @@ def test_gradients_of_what_a_body_captures():
     agree(gradients[1], gradients[0])
 
 
-def test_a_result_that_nothing_reads_lies_apart_from_what_the_body_keeps():
+@pytest.mark.parametrize("improved", [True, False])
+def test_a_result_that_nothing_reads_lies_apart_from_what_the_body_keeps(improved, monkeypatch):
+    """A pass drops such results, but the code generator does not rely on that."""
+    if not improved:
+        monkeypatch.setattr(passes, "PASSES", ())
     c, w = array(40, 40, seed=1), array(40, 40, seed=2) / 4
 
     def step(c, t):

@@ -7,6 +7,7 @@ import pytest
 
 import everyo as eo
 from everyo import nn
+from everyo.compiler import machine
 from everyo.compiler.codegen import convolution as generated
 from everyo.compiler.lowering import convolution as lowered
 from everyo.compiler.machine import Vectors
@@ -88,12 +89,12 @@ def test_values_and_gradients(geometry, dtype):
     agree(found, both(x, w, u), ulps=256)
 
 
-@pytest.mark.parametrize("machine", [Vectors(32, 16), Vectors(16, 32), Vectors(16, 16)])
-@pytest.mark.parametrize("geometry", GEOMETRIES[3:6], ids=str)
-def test_narrower_vectors(machine, geometry, monkeypatch):
-    """What is generated for processors with smaller vectors, or fewer, computes the same."""
+@pytest.mark.parametrize("vectors", [Vectors(32, 16), Vectors(16, 32), Vectors(16, 16), Vectors(64, 32)])
+@pytest.mark.parametrize("geometry", [GEOMETRIES[i] for i in (3, 5, 6, 9)], ids=str)
+def test_other_vectors(vectors, geometry, monkeypatch):
+    """What is generated for processors with vectors of another size or number computes the same."""
     for module in (lowered, generated):
-        monkeypatch.setattr(module, "vectors", lambda: machine)
+        monkeypatch.setattr(module, "vectors", lambda: vectors)
     shape, weight, stride, padding, dilation, groups = geometry
     x, w = draw(16, shape, weight)
 
@@ -113,6 +114,12 @@ def test_threads_change_no_bit():
     one, several = (eo.compile(all_of_it, threads=n)(x, w, u) for n in (1, 3))
     for a, b in zip(one, several):
         np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
+def test_images_without_padding_are_not_copied():
+    x, w = draw(22, (2, 4, 12, 12), (8, 4, 3, 3))
+    assert "place" not in run(lambda x, w: eo.conv2d(x, w), x, w)[1]
+    assert "place" in run(lambda x, w: eo.conv2d(x, w, padding=1), x, w)[1]
 
 
 def test_gradients_are_the_transposes():
@@ -138,17 +145,21 @@ def test_integers(dtype):
     np.testing.assert_array_equal(found.numpy(), wanted.astype(dtype))
 
 
-def test_infinities_stay_at_the_weights_that_meet_them():
+@pytest.mark.parametrize("place", [(0, 0), (0, 19), (5, 18), (9, 15), (17, 0), (19, 19)])
+def test_infinities_stay_at_the_weights_that_meet_them(place):
     """A position between two lines, or in two vectors, must not multiply an infinite element by zero."""
     x, w, u = draw(4, (2, 2, 20, 20), (3, 2, 3, 3), (2, 3, 18, 18), dtype="float64")
-    x[0, 0, 0, 0] = np.inf
+    x[0, 0, *place] = np.inf
 
     def gradient(x, w, u):
         return eo.vjp(lambda w: eo.conv2d(x, w), w)[1](u)[0]
 
     found = same(gradient, x, w, u, ulps=256).numpy()
-    assert np.isinf(found[:, 0, 0, 0]).all()
-    assert np.isfinite(found).sum() == found.size - 3
+    row, column = (np.array([0 <= n - k < 18 for k in range(3)]) for n in place)
+    wanted = np.zeros(found.shape, bool)
+    wanted[:, 0] = row[:, None] & column
+    np.testing.assert_array_equal(np.isinf(found), wanted)
+    np.testing.assert_array_equal(np.isfinite(found), ~wanted)
 
 
 def test_higher_derivatives_and_maps():
@@ -202,6 +213,14 @@ def test_pooling_with_gaps(kernel, stride, dilation):
     same(both, x)
 
 
+@pytest.mark.parametrize("axes", [(0,), (1,), (2, 0)])
+def test_views_of_windows_along_any_axes(axes):
+    x = np.arange(4.0 * 5 * 6).reshape(4, 5, 6)
+    window = (3, 2)[: len(axes)]
+    found = eo.compile(lambda x: eo.sliding_window_view(x, window, axis=axes))(eo.asarray(x))
+    np.testing.assert_array_equal(found.numpy(), np.lib.stride_tricks.sliding_window_view(x, window, axes))
+
+
 def test_large_windows_are_loops():
     sizes = []
     for kernel in (6, 9):
@@ -223,6 +242,8 @@ def test_a_window_with_nan_has_a_maximum_of_nan():
     np.testing.assert_array_equal(
         eo.compile(lambda x: eo.max_pool1d(x, 2))(x).numpy(), [[[np.nan, np.inf, -np.inf]]]
     )
+    gradient = eo.compile(eo.grad(lambda x: eo.sum(eo.max_pool1d(x, 2) * eo.tensor([2.0, 3.0, 4.0]))))(x)
+    np.testing.assert_array_equal(gradient.numpy(), [[[2.0, 0.0, 0.0, 3.0, 2.0, 2.0]]])
 
 
 def test_gradient_of_pooling_is_one_kernel():
@@ -312,12 +333,23 @@ def test_half_precision_is_computed_in_single_and_rounded():
 # ---- vectors of positions
 
 
-@pytest.mark.parametrize("machine", [Vectors(64, 32), Vectors(32, 16), Vectors(16, 16)])
+@pytest.mark.parametrize(
+    ("features", "wanted"),
+    [("avx2 avx avx512f", (64, 32)), ("avx2 avx", (32, 16)), ("neon", (16, 32)), ("sse2", (16, 16))],
+)
+def test_vector_registers_of_processors(features, wanted, monkeypatch):
+    monkeypatch.setattr(machine.llvm, "get_host_cpu_features", lambda: dict.fromkeys(features.split(), True))
+    found = machine.vectors.__wrapped__()
+    assert (found.size, found.number) == wanted
+    assert found.lanes("float32") == wanted[0] // 4
+
+
+@pytest.mark.parametrize("vectors", [Vectors(64, 32), Vectors(32, 16), Vectors(16, 16)])
 @pytest.mark.parametrize("shape", [(1,), (5,), (40,), (3, 3), (8, 8), (14, 14), (2, 3, 17), (4, 1)])
-def test_vectors_cover_every_position_once(machine, shape):
+def test_vectors_cover_every_position_once(vectors, shape):
     sizes = [n + 2 for n in shape]
     steps = [int(np.prod(sizes[i + 1 :])) for i in range(len(sizes))]
-    found = divide(shape, steps, machine, 4)
+    found = divide(shape, steps, vectors, 4)
     kept = found.kept()
     assert len(kept) == found.across
     places = []

@@ -91,3 +91,58 @@ def test_a_forward_function_that_calls_its_own():
     found = eo.compile(eo.grad(lambda x: f(x).sum()))(eo.ones(2))
     assert found.tolist() == [7.0, 7.0]
     assert eo.grad(lambda x: eo.compile(f)(x).sum())(eo.ones(2)).tolist() == [7.0, 7.0]
+
+
+DERIVATIVES = {
+    "grad": lambda f: eo.grad(lambda x: f(x).sum()),
+    "jvp": lambda f: lambda x: eo.jvp(f, (x,), (eo.ones_like(x),))[1],
+    "vmap of grad": lambda f: eo.vmap(eo.grad(f)),
+    "backward": lambda f: lambda x: backward_through(f, x),
+}
+
+
+def backward_through(f, x):
+    leaf = x.detach().requires_grad_()
+    f(leaf).sum().backward()
+    return leaf.grad
+
+
+@pytest.mark.parametrize("derivative", DERIVATIVES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_call_in_a_block_is_constant(name, derivative):
+    h, x = FUNCTIONS[name], eo.asarray(np.array([0.3, -0.7, 1.1, 0.2]))
+
+    def f(x):
+        with eo.no_grad():
+            y = h(x)
+        return y * x
+
+    agree(DERIVATIVES[derivative](eo.compile(f))(x), h(x), ulps=256)
+    if derivative == "grad":
+        agree(eo.compile(eo.grad(lambda x: f(h(x)).sum()))(x), eo.grad(lambda x: f(h(x)).sum())(x), ulps=256)
+        inner = eo.compile(f)
+        agree(eo.grad(eo.compile(lambda x: inner(x).sum()))(x), h(x), ulps=256)
+
+
+@pytest.mark.parametrize("switch", [eo.inference_mode, lambda: eo.set_grad_enabled(False)])
+def test_a_derivative_in_a_block_is_constant(switch):
+    def f(x):
+        with switch():
+            slope = eo.jvp(by_vjp, (x,), (eo.ones_like(x),))[1]
+        return (slope * x).sum()
+
+    x = eo.asarray(np.array([0.3, -0.7]))
+    agree(eo.grad(eo.compile(f))(x), eo.asarray(SLOPES["custom_vjp"](x.numpy())), ulps=256)
+
+
+def test_a_block_around_a_derivative_hides_none_inside():
+    def f(x):
+        with eo.no_grad():
+            y = x * x * by_vjp(x)
+        return y * x
+
+    x = eo.asarray(np.array([0.3, -0.7, 1.1, 0.2]))
+    with eo.no_grad():
+        for g in (f, eo.compile(f)):
+            found = eo.jvp(g, (x,), (eo.ones_like(x),))[1]
+            np.testing.assert_allclose(found.numpy(), x.numpy() ** 2 * np.exp(x.numpy()), rtol=1e-14)

@@ -258,3 +258,11 @@ def test_a_python_exception_in_one_thread_stays_there():
                 f(eo.asarray([1.0 * i]))
 
     run_in_threads(work)
+
+
+@pytest.mark.parametrize("what", [3, eo.ones(2), "f", [abs]], ids=["int", "tensor", "str", "list"])
+@pytest.mark.parametrize("compiler", [eo.compile, eo.jit, eo.compile(threads=1)])
+def test_only_functions_compile(compiler, what):
+    with pytest.raises(eo.ArgumentError, match="must be a function") as error:
+        compiler(what)
+    assert type(what).__name__ in error.value.found

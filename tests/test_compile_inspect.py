@@ -49,6 +49,7 @@ def test_kernels_say_what_shares_a_loop():
     assert "  nest 0, loop over 200" in lines
     assert any(line.strip().endswith("= exp, kept for a later nest") for line in lines)
     assert any(line.strip().endswith(", stored") for line in lines)
+    assert any(line.strip().endswith(" = max over 200, kept for a later nest") for line in lines)
 
 
 def members(f, *args):
@@ -106,11 +107,32 @@ def test_memory_shows_places_and_lifetimes():
         assert "f64[64,64], k" in place
 
 
+def test_working_memory_has_room_for_that_of_loops():
+    w = zeros(40, 40)
+
+    def step(c, a):
+        return eo.tanh(c @ w) @ w + a, None
+
+    def looped(x):
+        return eo.scan(step, x, zeros(5, 40, 40))[0]
+
+    def repeated(x):
+        return eo.while_loop(lambda s: s[1] < 3, lambda s: (step(s[0], 1.0)[0], s[1] + 1), (x, 0))[0]
+
+    def chosen(x):
+        return eo.cond(x[0, 0] > 0, lambda x: step(x, 1.0)[0], lambda x: x, x)
+
+    for f in (looped, repeated, chosen):
+        total, *places = eo.compile.inspect(f)(zeros(40, 40)).memory.splitlines()
+        ends = [int(place.split(":")[0].split(" to ")[1]) for place in places]
+        assert int(total.split()[0]) >= max(ends) >= 40 * 40 * 8
+
+
 def test_llvm_before_and_after():
     found = eo.compile.inspect(lambda x: x * 2)(zeros(1000))
     assert "define internal void @k0(" in found.llvm
-    assert "define i32 @everyo_entry(" in found.llvm
-    assert "@everyo_entry(" in found.optimized
+    assert "define ptr @everyo_door(" in found.llvm
+    assert "@everyo_door(" in found.optimized
     assert " x double>" in found.optimized  # vectors
     assert " x double>" not in found.llvm
 
@@ -149,6 +171,14 @@ def test_nothing_is_run_or_changed():
     for old, p in zip(before, model.parameters(), strict=True):
         np.testing.assert_array_equal(p.detach().numpy(), old)
         assert p.grad is None
+
+
+def test_nothing_is_watched_afterwards():
+    before = passes.watch.get()
+    eo.compile.inspect(wasteful)(zeros(3))
+    with pytest.raises(ZeroDivisionError):
+        eo.compile.inspect(lambda x: x * (1 / 0))(zeros(3))
+    assert passes.watch.get() is before
 
 
 def test_machine_code_is_not_what_it_waits_for(monkeypatch):

@@ -105,7 +105,7 @@ def test_equal_kernels_are_one_function():
 
 def test_equal_texts_over_other_ranges_are_two_functions():
     def f(x, y):
-        return eo.exp(x), eo.exp(y)
+        return x * 2, y * 2
 
     found = eo.compile.inspect(f)(eo.asarray(X), eo.asarray(X[:10]))
     assert found.llvm.count("define internal void @k") == 2

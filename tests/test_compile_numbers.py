@@ -135,6 +135,55 @@ def test_large_floats_as_unsigned_integers(dtype):
     assert found.tolist() == [0, 3, 2**62, 2**63, 2**63 + 2**62]
 
 
+ENDS = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("f", "wanted"),
+    [
+        (lambda x: eo.special.xlogy(x * 0, x), [0.0, 0.0, 0.0, 0.0, np.nan, np.nan, np.nan]),
+        (lambda x: eo.special.xlogy(0.0, x), [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, np.nan]),
+        (eo.special.entr, [0.0, 0.0, 0.0, -np.inf, -np.inf, -np.inf, np.nan]),
+        (eo.nan_to_num, [0.0, 0.0, 1.0, -1.0, np.finfo(float).max, np.finfo(float).min, 0.0]),
+        (lambda x: eo.nan_to_num(x, nan=2.0, posinf=3.0, neginf=-4.0), [0.0, 0.0, 1.0, -1.0, 3.0, -4.0, 2.0]),
+    ],
+    ids=["xlogy", "xlogy of 0", "entr", "nan_to_num", "nan_to_num by numbers"],
+)
+def test_functions_at_zeros_infinities_and_nan(f, wanted):
+    np.testing.assert_array_equal(eo.compile(f)(eo.asarray(ENDS)).numpy(), wanted)
+
+
+def test_the_logit_next_to_one_half():
+    """4 d up to the third order of the distance d."""
+    d = np.array([2.0**-30, -(2.0**-40)])
+    np.testing.assert_allclose(eo.compile(eo.special.logit)(eo.asarray(0.5 + d)).numpy(), 4 * d, 1e-15)
+
+
+def test_the_sine_of_many_half_turns():
+    x = 2.0**20 + np.array([0.25, 0.5, 1.0])
+    wanted = np.array([np.sqrt(0.5), 1.0, 0.0]) / (np.pi * x)
+    np.testing.assert_allclose(eo.compile(eo.sinc)(eo.asarray(x)).numpy(), wanted, 1e-15, 1e-22)
+
+
+def test_a_double_is_rounded_to_half_precision_once():
+    """By way of single precision a little more than half a unit would be none."""
+    unit = 2.0**-10
+    x = np.array([1 + unit / 2 + 2.0**-30, 1 + unit / 2, 1 + 1.5 * unit, -1 - unit / 2 - 2.0**-30])
+    found = eo.compile(lambda x: x.astype(eo.float16))(eo.asarray(x))
+    assert found.tolist() == [1 + unit, 1.0, 1 + 2 * unit, -1 - unit]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_functions_of_small_integers_are_rounded_to_half_precision(dtype):
+    limits = np.iinfo(dtype)
+    x = np.arange(limits.min, limits.max + 1).astype(dtype)
+    with np.errstate(all="ignore"):
+        roots, powers = eo.compile(lambda x: (eo.sqrt(x), eo.exp(x)))(eo.asarray(x))
+        assert roots.dtype == powers.dtype == eo.float16
+        np.testing.assert_array_equal(roots.numpy(), np.sqrt(x.astype(float)).astype(np.float16))
+        np.testing.assert_array_equal(powers.numpy(), np.exp(x.astype(float)).astype(np.float16))
+
+
 # ---- long chains
 
 

@@ -1,11 +1,13 @@
 """What compiled functions read and change outside: gradients, state, arguments; when they compile again."""
 
 import copy
+import types
 
 import numpy as np
 import pytest
 
 import everyo as eo
+from everyo.errors import UnsupportedOperationError
 from tests.compiling import agree, same
 
 ROWS = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -39,6 +41,7 @@ def test_gradients_add_up_over_calls():
     w.grad = None
     step(X)
     np.testing.assert_array_equal(w.grad.numpy(), SUMS)
+    assert not w.grad.requires_grad
     assert step.cache_info() == (2, 2, 2)  # one program for a first gradient, one that adds
 
 
@@ -155,6 +158,61 @@ def linear_step_of_product(a, b):
     return step
 
 
+def test_a_body_that_asks_for_a_gradient_is_traced_again_when_there_is_one():
+    w = parameter(1.0)
+
+    @eo.compile
+    def count(x):
+        return eo.scan(lambda c, t: (c + (1 if w.grad is None else 2), None), x, length=3)[0]
+
+    zero = eo.asarray(0.0)
+    assert count(zero).item() == 3.0
+    w.grad = eo.asarray(np.ones(1))
+    assert count(zero).item() == 6.0
+
+
+def test_a_leaf_from_inside_has_no_gradient_before():
+    @eo.compile
+    def inside(x):
+        leaf = eo.tensor([1.0, 1.0], requires_grad=True, dtype=eo.float64)
+        (x @ leaf).sum().backward()
+        return leaf.grad
+
+    for _ in range(3):
+        np.testing.assert_array_equal(inside(X).numpy(), SUMS)
+    assert inside.cache_info().misses == 1
+
+
+def test_gradients_are_watched_while_a_function_is_traced_only():
+    kinds = []
+
+    @eo.compile
+    def f(x):
+        kinds.append(type(vars(eo.Tensor)["grad"]))
+        return x * 2
+
+    for _ in range(2):
+        f(X)
+        kinds.append(type(vars(eo.Tensor)["grad"]))
+    assert kinds == [property, types.MemberDescriptorType, types.MemberDescriptorType]
+
+
+VECTORIZED = {
+    "vmap": lambda f: eo.vmap(f)(eo.stack([X, X])),
+    "jvp": lambda f: eo.jvp(f, (X,), (X,)),
+}
+
+
+@pytest.mark.parametrize("name", VECTORIZED)
+def test_a_transformation_refuses_a_step_that_leaves_gradients(name):
+    w = parameter(1.0, 1.0)
+    with pytest.raises(
+        UnsupportedOperationError, match=f"{name}: a compiled function that changes what is outside"
+    ):
+        VECTORIZED[name](linear_step(w))
+    assert w.grad is None
+
+
 # ---- state
 
 
@@ -182,6 +240,20 @@ def test_a_captured_tensor_that_is_changed_and_returned():
     for n in (1, 2, 3):
         assert count(eo.asarray(np.ones(2))).tolist() == [n, n]
         assert c.tolist() == [n, n]
+
+
+@pytest.mark.parametrize("name", VECTORIZED)
+def test_a_transformation_gives_a_captured_tensor_its_value_back(name):
+    total = eo.asarray(np.zeros(2))
+
+    @eo.compile
+    def add(x):
+        total.__iadd__(x.sum(axis=0))
+        return total * 2
+
+    with pytest.raises(UnsupportedOperationError, match="changed 1 captured tensor"):
+        VECTORIZED[name](add)
+    assert total.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("kind", ["scan", "cond"])

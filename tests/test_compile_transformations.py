@@ -105,6 +105,63 @@ def test_a_backward_pass_inside_knows_what_is_constant():
     assert step().tolist() == [1.0, 4.0, 9.0]
 
 
+def slope_of_a_leaf(x):
+    w = eo.tensor(3.0, dtype=eo.float64, requires_grad=True)
+    return x * eo.autograd.grad(w * w * x, w)[0]
+
+
+def gradient_of_a_leaf(x):
+    w = eo.tensor(3.0, dtype=eo.float64, requires_grad=True)
+    (w * w * x).backward()
+    return x * w.grad
+
+
+def gradient_of_a_result(x):
+    w = eo.tensor(3.0, dtype=eo.float64, requires_grad=True)
+    y = (w * 1).retain_grad()
+    (y * y * x).backward()
+    return x * y.grad
+
+
+def slope_along(x):
+    w = eo.tensor(6.0, dtype=eo.float64, requires_grad=True)
+    return x * eo.autograd.grad(w * 6, w, grad_outputs=x)[0]
+
+
+def slope_that_a_hook_saw(x):
+    w, seen = eo.tensor(3.0, dtype=eo.float64, requires_grad=True), []
+    w.register_hook(lambda g: seen.append(g * x / x))
+    eo.autograd.grad(w * w * x, w)
+    return x * seen[0]
+
+
+CONSTANT = [slope_of_a_leaf, gradient_of_a_leaf, gradient_of_a_result, slope_along, slope_that_a_hook_saw]
+
+
+@pytest.mark.parametrize("f", CONSTANT)
+def test_a_gradient_without_a_graph_is_constant(f):
+    x = eo.tensor(2.0, dtype=eo.float64)
+    assert eo.compile(f)(x).item() == pytest.approx(24.0)
+    for derivative in (eo.grad(f), eo.grad(eo.compile(f)), eo.compile(eo.grad(f))):
+        assert derivative(x).item() == pytest.approx(12.0)
+    if f not in (gradient_of_a_leaf, gradient_of_a_result):  # those write what a transformation cannot
+        assert eo.jvp(eo.compile(f), (x,), (eo.ones_like(x),))[1].item() == pytest.approx(12.0)
+        assert eo.vmap(eo.grad(eo.compile(f)))(x[None])[0].item() == pytest.approx(12.0)
+    if f is not slope_that_a_hook_saw:
+        leaf = x.detach().requires_grad_()
+        eo.compile(f)(leaf).backward()
+        assert leaf.grad.item() == pytest.approx(12.0)
+
+
+def test_a_gradient_with_a_graph_is_not():
+    def f(x):
+        w = eo.tensor(3.0, dtype=eo.float64, requires_grad=True)
+        return x * eo.autograd.grad(w * w * x, w, create_graph=True)[0]
+
+    x = eo.tensor(2.0, dtype=eo.float64)
+    assert eo.grad(f)(x).item() == eo.grad(eo.compile(f))(x).item() == 24.0
+
+
 def test_several_results_of_which_few_are_used():
     f = eo.compile(lambda x, i: (eo.sin(x), i + 1, x * 2, x * 3))
     x, i = tensor(3), eo.arange(3)

@@ -179,12 +179,45 @@ def test_functions_share_a_module():
 
 def test_each_definition_stands_once():
     needed = [(name, dtype) for name in NAMES for dtype in TYPES]
-    text = elementary.source(needed * 2)
+    lanes = {"f64": ("", ".v2", ".v4", ".v8"), "f32": ("", ".v2", ".v4", ".v8", ".v16")}
+    symbols = [f"{elementary.symbol(name, t)}{n}" for name, t in needed for n in lanes[t]]
+    text = elementary.source([symbol[1:] for symbol in symbols] * 2)
     defined = re.findall(r"^(?:define [^@]*)?(@[\w.]+)", text, re.MULTILINE)
     assert len(defined) == len(set(defined))
-    assert {elementary.symbol(*pair) for pair in needed} <= set(defined)
-    head = "define internal float @eo.pow.f32(float %x, float %y) alwaysinline nounwind {"
-    assert head in text.splitlines()
-    assert len(elementary.declarations(needed)) == len(
-        {line.split("(")[0] for line in elementary.declarations(needed)}
-    )
+    assert set(symbols) <= set(defined)
+    for kind, end in (("float", ""), ("<16 x float>", ".v16")):
+        head = f"define available_externally {kind} @eo.pow.f32{end}({kind} %x, {kind} %y) alwaysinline {{"
+        assert head in text.splitlines()
+    llvm.parse_assembly(text).verify()
+
+
+def test_a_module_declares_each_function_once_with_its_vectors():
+    lines = elementary.declarations([("exp", "f32"), ("exp", "f64"), ("exp", "f32"), ("pow", "f64")])
+    declared = sorted(re.search(r"@([\w.]+)\(", line)[1] for line in lines if line.startswith("declare"))
+    numbers = {"eo.exp.f32": (2, 4, 8, 16), "eo.exp.f64": (2, 4, 8), "eo.pow.f64": (2, 4, 8)}
+    assert declared == sorted([*numbers, *(f"{name}.v{n}" for name, of in numbers.items() for n in of)])
+    kept = next(line for line in lines if line.startswith("@llvm.compiler.used"))
+    assert set(re.findall(r"ptr @([\w.]+)", kept)) == set(declared) - set(numbers)
+    text = "\n".join(sorted(lines))
+    assert "_ZGV_LLVM_N8vv_eo.pow.f64(eo.pow.f64.v8)" in text
+    llvm.parse_assembly(text).verify()
+    assert elementary.declarations([]) == set()
+
+
+def test_nothing_is_called_but_what_is_rare():
+    machine = new_target_machine()
+    for name in ("exp", "sin"):
+        text = str(
+            optimized(
+                module_text([(name, "f64")], loop("kernel", "double", call_of(name, "f64"), 1)), machine
+            )
+        )
+        left = elementary.called(text)
+        assert left == []
+        assert ("eo.sin.rare" in text) == (name == "sin")
+
+
+def test_modules_with_other_definitions_are_other_texts(monkeypatch):
+    before = elementary.declarations([("exp", "f64")])
+    monkeypatch.setattr(elementary, "_fingerprint", lambda: "another")
+    assert "; with the elementary functions another" in elementary.declarations([("exp", "f64")]) - before

@@ -76,7 +76,7 @@ SAME_AS_NUMPY = [
 def test_values_and_dtypes_are_those_of_numpy(name, dtype):
     reference = getattr(np, name)
     arrays = [np.array([0.5, 1.0, 2.0, 3.0]).astype(dtype), np.array([1.0, 2.0, 0.5, 3.0]).astype(dtype)]
-    arrays = arrays[: len(getattr(eo, name).primitive.input_names)]
+    arrays = arrays[: len(getattr(op, name).input_names)]
     try:
         expected = reference(*arrays)
     except TypeError:

@@ -87,13 +87,14 @@ def test_a_grad_that_was_set_wrongly(wrong, kind):
 def test_a_gradient_that_carries_a_tangent_keeps_it():
     x = leaf(1.0, 2.0)
     y = x**3
-    value, tangent = eo.jvp(
-        lambda v: grad(y, x, v, retain_graph=True)[0],
-        (eo.ones(2, dtype=eo.float64),),
-        (eo.tensor([1.0, 10.0], dtype=eo.float64),),
-    )
-    assert value.tolist() == [3.0, 12.0]
-    assert tangent.tolist() == [3.0, 120.0]
+    for create_graph, expected in ((True, [3.0, 120.0]), (False, [0.0, 0.0])):  # or else it is a constant
+        value, tangent = eo.jvp(
+            lambda v, g=create_graph: grad(y, x, v, retain_graph=True, create_graph=g)[0],
+            (eo.ones(2, dtype=eo.float64),),
+            (eo.tensor([1.0, 10.0], dtype=eo.float64),),
+        )
+        assert value.tolist() == [3.0, 12.0]
+        assert tangent.tolist() == expected
 
 
 # ---- retain_grad and in-place statements

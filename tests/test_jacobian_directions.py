@@ -13,7 +13,7 @@ def passes(f, *args, **options):
     seen = []
 
     def watched(*args):
-        seen.append("reverse" if args[0].requires_grad else "forward")
+        seen.append("reverse" if args[0].grad_node is not None else "forward")
         return f(*args)
 
     found = eo.jacobian(watched, **options)(*args)

@@ -188,3 +188,73 @@ def test_a_pullback_from_a_block_is_constant_beyond_it(name):
     assert DERIVATIVES[name](f).item() == pytest.approx(9.0)
     with eo.no_grad():
         assert DERIVATIVES[name](f).item() == pytest.approx(9.0)
+
+
+LINEAR = {
+    "pullback": lambda x: eo.vjp(lambda y: y**3, x)[1],
+    "of grad": lambda x: eo.vjp(lambda y: eo.grad(lambda z: z**4 / 4)(y), x)[1],
+    "pushforward": lambda x: eo.linearize(lambda y: y**3, x)[1],
+    "captured": lambda x: eo.vjp(lambda y: 3 * y * x * x, ONE)[1],
+    "captured pushforward": lambda x: eo.linearize(lambda y: 3 * y * x * x, ONE)[1],
+}
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
+@pytest.mark.parametrize("linear", LINEAR)
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_a_pullback_that_is_called_in_a_block_is_constant(name, linear, switch):
+    def f(x, seed=ONE):
+        call = LINEAR[linear](x)
+        with SWITCHES[switch]():
+            slope = call(seed)
+        return x * (slope if isinstance(slope, eo.Tensor) else slope[0])
+
+    assert DERIVATIVES[name](f).item() == pytest.approx(27.0)
+    assert DERIVATIVES[name](lambda x: f(x, eo.ones_like(x) * x / x)).item() == pytest.approx(27.0)
+    with eo.no_grad():
+        assert DERIVATIVES[name](f).item() == pytest.approx(27.0)
+
+
+def test_without_a_transformation_around_it_has_no_graph():
+    w = eo.tensor(2.0, dtype=f64, requires_grad=True)
+    _, pullback = eo.vjp(lambda x: x * w * x, X)
+    _, pushforward = eo.linearize(lambda x: x * w * x, X)
+    for call in (lambda seed: pullback(seed)[0], pushforward):
+        with eo.no_grad():
+            assert not call(ONE).requires_grad
+            assert not call(w).requires_grad
+            with eo.enable_grad():
+                assert eo.autograd.grad(call(ONE), w, retain_graph=True)[0].item() == 6.0
+        assert eo.autograd.grad(call(ONE), w, retain_graph=True)[0].item() == 6.0
+        assert eo.autograd.grad(call(w), w, retain_graph=True)[0].item() == 24.0
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_a_pullback_from_a_block_is_linear_in_what_it_is_given(name):
+    """What it has saved is constant; the cotangent or tangent that it is given later is not."""
+
+    def f(x, make=eo.vjp):
+        with eo.no_grad():
+            _, call = make(lambda y: y * y * x + eo.jvp(lambda z: z * y * x, (x,), (x,))[1], x)
+        found = call(x)  # 3 x**2 times x, of which the first is constant
+        return found if isinstance(found, eo.Tensor) else found[0]
+
+    assert f(X).item() == 81.0
+    assert DERIVATIVES[name](f).item() == pytest.approx(27.0)
+    assert DERIVATIVES[name](lambda x: f(x, eo.linearize)).item() == pytest.approx(27.0)
+    assert DERIVATIVES[name](lambda x: f(x) * x).item() == pytest.approx(162.0)
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_a_block_that_outlives_its_transformation_is_one_around_the_next(name):
+    def left_on(x):
+        eo.set_grad_enabled(False)
+        return x * x
+
+    try:
+        eo.jvp(left_on, (X,), (ONE,))
+        assert not eo.is_grad_enabled()
+        assert DERIVATIVES[name](lambda x: x**3).item() == pytest.approx(27.0)
+        assert DERIVATIVES[name](half_constant(eo.no_grad)).item() == pytest.approx(9.0)
+    finally:
+        eo.set_grad_enabled(True)

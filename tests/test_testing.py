@@ -324,3 +324,40 @@ def test_materialized_samples_are_reproducible_and_of_the_dtype():
         assert [getattr(a, "shape", None) for a in first] == [(2, 3), (20,), (4,), (2,), (), None, None]
     distinct = np.sort(materialize(op.sin, specification, eo.float64, 3)[1])
     assert np.min(np.diff(distinct)) >= 0.05
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck, check_jvp])
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_inputs_may_be_one_tuple_as_in_pytorch(check, kind):
+    x, y = tensor(1.0, 2.0), tensor(3.0, 4.0)
+    assert check(lambda x, y, power: x * y**power, kind([x, y, 3]))
+    assert check(lambda x: x * x, kind([x]))
+    assert check(lambda x, y: x * y, kind([np.array([1.0, 2.0]), y]))
+
+
+def test_an_error_counts_the_inputs_of_a_tuple(wrong):
+    with pytest.raises(GradientCheckError) as error:
+        gradcheck(lambda x, y: x + wrong(y), (tensor(1.0, 2.0), tensor(3.0, 4.0)))
+    assert error.value.input == 1
+
+
+def test_a_tuple_beside_other_inputs_is_passed_on():
+    assert gradcheck(lambda x, pair: x * pair[0], tensor(1.0), (3.0, 4.0))
+    with pytest.raises(eo.DTypeError, match="no input to differentiate"):
+        gradcheck(lambda pair: tensor(1.0), (1, 2))
+
+
+@pytest.mark.parametrize("check", [gradcheck, gradgradcheck, check_jvp])
+@pytest.mark.parametrize(
+    ("option", "remedy"),
+    [
+        ("atol", "tol="),
+        ("rtol", "tol="),
+        ("raise_exception", "GradientCheckError"),
+        ("fast_mode", "leave it out"),
+    ],
+)
+def test_pytorchs_other_options_are_named(check, option, remedy):
+    with pytest.raises(eo.ArgumentError, match=option) as error:
+        check(lambda x: x, tensor(1.0), **{option: 1e-4})
+    assert remedy in error.value.remedy

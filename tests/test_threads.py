@@ -125,3 +125,29 @@ def test_a_result_that_has_outlived_its_transformation_is_refused(inner):
     eo.vmap(lambda x: (kept.append(x), x)[1])(eo.ones(3))
     with pytest.raises(eo.GraphStateError, match="outlived"):
         INNER[inner](lambda y: kept[0])
+
+
+@pytest.mark.parametrize("switch", [eo.no_grad, eo.inference_mode, lambda: eo.set_grad_enabled(False)])
+@pytest.mark.parametrize("outer", OUTER)
+def test_a_block_in_another_thread_is_constant_to_the_transformations_around(outer, switch):
+    rule = eo.custom_vjp(lambda x: x**3)
+    rule.defvjp(lambda x: (x**3, x), lambda x, g: (3 * x * x * g,))
+    x = eo.tensor(2.0, **F64)
+
+    def cubes(x):
+        with switch():
+            return x**3, rule(x), eo.checkpoint(lambda x: x**3)(x)
+
+    def slope(x):
+        with switch(), eo.enable_grad():
+            return x**3
+
+    with ThreadPoolExecutor(1) as pool:
+        for i in range(3):
+            here = OUTER[outer](lambda x, i=i: x * x * cubes(x)[i], x)
+            there = OUTER[outer](lambda x, i=i: x * x * pool.submit(cubes, x).result()[i], x)
+            wanted = {"vmap": 32.0, "hessian": 16.0, "jvp of grad": 16.0}.get(outer, 32.0)
+            assert (here.item(), there.item()) == (wanted, wanted)
+        there = OUTER[outer](lambda x: x * x * pool.submit(slope, x).result(), x)
+        lifted = switch is not eo.inference_mode
+        assert there.item() == OUTER[outer](lambda x: x**5 if lifted else x * x * cubes(x)[0], x).item()

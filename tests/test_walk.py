@@ -105,3 +105,91 @@ def test_a_passed_node_is_let_go_before_the_next_rule_runs():
     first.register_hook(lambda g: freed.append(second.grad_node.saved is FREED))
     second.sum().backward()
     assert freed == [True]
+
+
+def loop_of_broadcasts(w, x):
+    """Return ``sum(w_i**3 * rows_i + w_0)`` for `w` of shape (3, 1), and its gradient with respect to `w`."""
+    parts = [(w * x).sum(), w[0, 0] * 5.0, (w * w * x).sum(), w[1, 0], (x - w).sum(), w.sum() * 2.0]
+    rows = x.numpy().sum(axis=1, keepdims=True)
+    slopes = rows + 2 * w.detach().numpy() * rows - x.shape[1] + 2.0
+    return parts, slopes + np.array([[5.0], [1.0], [0.0]])
+
+
+@pytest.mark.parametrize("columns", [4, 4096])  # few and many elements, which are summed at once
+@pytest.mark.parametrize("backwards", [False, True])
+def test_broadcasting_is_undone_beside_parts_of_other_kinds(columns, backwards):
+    w = eo.tensor([[1.0], [2.0], [3.0]], dtype=eo.float64, requires_grad=True)
+    x = eo.tensor(np.arange(3.0 * columns).reshape(3, columns) / columns)
+    parts, expected = loop_of_broadcasts(w, x)
+    sum(parts[::-1] if backwards else parts).backward()
+    np.testing.assert_allclose(w.grad.numpy(), expected, rtol=1e-14)
+
+
+def test_broadcasting_to_different_shapes_is_undone_in_one_dtype():
+    w = eo.tensor([0.5], dtype=eo.float32, requires_grad=True)
+    wide, deep = eo.tensor([1.0, 2.0]), eo.tensor(np.arange(6.0).reshape(2, 3))
+    ((w * wide).sum() + (deep * w).sum() + (w * wide * w).sum()).backward()
+    assert w.grad.dtype == eo.float32
+    assert w.grad.tolist() == [3.0 + 15.0 + 3.0]
+
+
+def test_a_bias_of_a_loop_is_summed_over_once(monkeypatch):
+    from everyo.core import cotangents
+
+    sums = []
+    summed = cotangents.summed
+    monkeypatch.setattr(cotangents, "summed", lambda c, layout: sums.append(layout) or summed(c, layout))
+    x = eo.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    b = eo.tensor([0.5], requires_grad=True)
+    y = x
+    for _ in range(10):
+        y = y * b
+    y.sum().backward()
+    assert b.grad.item() == pytest.approx(10 * 6.0 * 0.5**9)
+    assert len(sums) == 1
+
+
+def test_a_pass_inside_a_hook_has_a_watch_of_its_own():
+    inner = []
+
+    def hook(g):
+        z = eo.tensor([0.0, 4.0], requires_grad=True)
+        with eo.enable_grad():
+            (eo.sqrt(z) * eo.tensor([0.0, 1.0])).sum().backward()  # infinity times nothing
+        inner.append(z.grad.tolist())
+
+    x = eo.tensor([0.0, 9.0], requires_grad=True)
+    before = np.geterr()
+    y = eo.sqrt(x)
+    y.register_hook(hook)
+    (y * eo.tensor([0.0, 1.0])).sum().backward()
+    assert inner == [[0.0, 0.25]]
+    assert x.grad.tolist() == pytest.approx([0.0, 1 / 6])
+    assert np.geterr() == before
+
+
+def test_a_pass_that_failed_leaves_numpys_settings_and_later_passes_alone():
+    def fail(g):
+        raise RuntimeError("from a hook")
+
+    x = eo.tensor([0.0, 4.0], requires_grad=True)
+    before = np.geterr()
+    y = eo.sqrt(x)
+    handle = y.register_hook(fail)
+    with pytest.raises(RuntimeError, match="from a hook"):
+        y.sum().backward()
+    assert np.geterr() == before
+    handle.remove()
+    (eo.sqrt(x) * eo.tensor([0.0, 1.0])).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.25]
+
+
+def test_derivatives_of_scalars_to_the_third_order():
+    x = eo.tensor(0.5, dtype=eo.float64, requires_grad=True)
+    y = eo.exp(x) * x / 2.0
+    found = []
+    for _ in range(3):
+        (y,) = eo.autograd.grad(y, x, create_graph=True)
+        assert type(y.data) is np.ndarray
+        found.append(y.item())
+    assert found == pytest.approx([np.exp(0.5) * (n + 0.5) / 2 for n in (1, 2, 3)], rel=1e-14)

@@ -42,7 +42,6 @@ HARD_POINTS = "tests/hard_points"
 _REPAIRED = "the branch is not taken, and the engine makes 0 of its 0 * inf"
 _CAST = "forward mode gives a tangent the dtype of its result"
 _UNSCALED = "the scale is 1 there, and the branch is not reached"
-_TIED = "_tied: op.astype(here, dtype=x.dtype)  ->  here"
 _RATIO = "ratio_or_zero: op.where(zero, 0, x / op.where(zero, 1, y))  ->  x / op.where(zero, 1, y)"
 _STARTS = "_runs: op.astype(starts, dtype=values.dtype)  ->  starts"
 _POWER = "_slope: op.where(zero, 0, u * op.where(zero, 1, size) ** (ord - 2))  ->  "
@@ -57,10 +56,6 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
     ("elu", "_elu_slope", "op.where(positive, 0, x)  ->  x"): _REPAIRED,
     ("abs", "_abs_tangent", "op.real(slope)  ->  slope"): _CAST,
     ("astype", "<lambda>", "op.astype(t, dtype=dtype)  ->  t"): _CAST,
-    ("nanmax", "_winners", "_winners: op.astype(here, dtype=x.dtype)  ->  here"): _CAST,
-    ("nanmin", "_winners", "_winners: op.astype(here, dtype=x.dtype)  ->  here"): _CAST,
-    ("max", "_tied", _TIED): _CAST,
-    ("min", "_tied", _TIED): _CAST,
     ("*", "real_part", "real_part: op.real(x)  ->  x"): _CAST,
     ("imag", "_imag_cotangent", "op.astype(g * -1j, dtype=x_dtype)  ->  g * -1j"): "it is complex already",
     ("*", "steadied", f"steadied: {_PIVOT}"): _REAL,
@@ -68,7 +63,7 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
     ("complement", "_complement_vjp", f"op.real({_ZEROS})  ->  {_ZEROS}"): "zeros have no imaginary part",
     ("logaddexp", "_share", "_share: scale * difference  ->  scale"): _UNSCALED,
     ("logaddexp", "_share", "_share: scale * difference  ->  difference"): _UNSCALED,
-    ("scatter_others", "_runs", _STARTS): "a boolean counts as 0 and 1 in the recurrence",
+    ("scatter_prod_pull", "_runs", _STARTS): "a boolean counts as 0 and 1 in the recurrence",
     ("polygamma_difference", "_difference_by_b", "exchange a and b"): "a rule of their sum alone",
     (
         "to_device",

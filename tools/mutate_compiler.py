@@ -45,13 +45,15 @@ NOTED, EXPLAINED = "noticed by ", "survives: "
 # In the order in which they are tried; what has tests of its own is tried on these first.
 TESTS = ["passes", "regressions", "api", "outside", "transformations", "errors", "state", "functions",
          "numbers", "loops", "control", "scans", "random", "custom", "convolution", "inspect", "training",
-         "threads", "cache", "programs", "primitives"]  # fmt: skip
+         "threads", "cache", "programs", "primitives", "elementary_vectors", "layout", "updates",
+         "products", "replaced"]  # fmt: skip
 FIRST = {
     "control": "control", "scans": "scans", "draws": "random", "replay": "custom", "pool": "threads",
     "cache": "cache", "splitting": "threads", "segments": "loops", "convolution": "convolution",
     "windows": "convolution", "positions": "convolution", "inspection": "inspect", "api": "api",
     "trace": "api", "passes": "passes", "program": "training", "cost": "threads", "eager": "eager_kernels",
-    "eager_rows": "eager_kernels",
+    "eager_rows": "eager_kernels", "elementary": "elementary", "cells": "state", "gradients": "state",
+    "numbers": "numbers", "special": "numbers", "layout": "layout", "hints": "layout",
 }  # fmt: skip
 LIMIT = 400  # seconds for one run: a program that never ends is noticed, too
 
@@ -175,7 +177,9 @@ def files_for(file: str) -> list[str]:
     parts = Path(file.removesuffix(".py")).parts
     first = [FIRST[p] for p in reversed(parts) if p in FIRST]
     names = dict.fromkeys([*first, *TESTS])
-    return [f"test_{n}.py" if n.startswith("eager") else f"test_compile_{n}.py" for n in names]
+    return [
+        f"test_{n}.py" if n.startswith(("eager", "elementary")) else f"test_compile_{n}.py" for n in names
+    ]
 
 
 def outcome(fault: Fault, trees: Trees, quick: bool) -> str:

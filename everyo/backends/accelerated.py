@@ -101,16 +101,16 @@ def updated(key: Any, function: Callable[..., Any], arrays: tuple[Any, ...], num
     return True
 
 
-def fused(rule: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return an elementwise rule of two operands that takes one loop on large arrays."""
+def fused(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an elementwise rule that takes one loop on large arrays."""
 
     @functools.wraps(rule)
-    def computed(g: Any, x: Any) -> Any:
+    def computed(g: Any, *operands: Any) -> Any:
         if g.__class__ is np.ndarray and g.size >= LARGE:
-            found = elementwise(rule, g, x)
+            found = elementwise(rule, g, *operands)
             if found is not None:
                 return found
-        return rule(g, x)
+        return rule(g, *operands)
 
     return computed
 

@@ -14,17 +14,37 @@ from everyo.backends.accelerated import LARGE, elementwise
 
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 _LARGE = 4096  # elements: below, the calls cost more than the branches that they spare
+_FEW = 32  # so many times more zeros than values are not combined with these
 _BLOCK = 16384  # elements: temporaries of this size stay in the cache
 
 
 def where(condition: Any, x1: Any, x2: Any) -> Any:
     """Return `x1` where `condition` holds, else `x2`.
 
-    On large float arrays it combines bits where NumPy branches for every element: up to ten times faster.
+    On large float arrays it combines bits where NumPy branches for every element, and writes into zeros what
+    belongs to a few places: up to ten times faster.
     """
+    if type(x2) is int and x2 == 0 and _writable(condition, x1):
+        places = np.flatnonzero(condition)
+        out = np.zeros(condition.shape, x1.dtype)
+        if x1.size > 1:
+            x1 = np.broadcast_to(x1, out.shape)[np.unravel_index(places, out.shape)]
+        out.reshape(-1)[places] = x1
+        return out
     if _blendable(condition, x1, x2) and condition.dtype == np.bool_:
         return _blend(lambda block: condition.reshape(-1)[block], x1, x2)
     return np.where(condition, x1, x2)
+
+
+def _writable(condition: Any, x1: Any) -> bool:
+    """Whether so few elements of a large array are `x1` that it is quicker to write these one by one."""
+    if type(condition) is not np.ndarray or condition.size < LARGE or condition.dtype != np.bool_:
+        return False
+    if type(x1) not in (np.ndarray, np.float64, np.float32) or x1.dtype.kind != "f":
+        return False
+    if not condition.flags.c_contiguous or np.broadcast_shapes(x1.shape, condition.shape) != condition.shape:
+        return False
+    return bool(np.count_nonzero(condition) * _FEW < condition.size)
 
 
 def where_positive(x1: Any, x2: Any) -> Any:

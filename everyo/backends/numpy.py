@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar, copy_context
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,14 @@ from everyo.backends.elementary import erf, erfc, quiet_about_nan, sigmoid, wher
 from everyo.backends.randomness import generator
 from everyo.backends.scatter import accumulated, assemble, last_writes, overwrite, replaced
 from everyo.backends.scientific import SciPy, lapack, logm, scipy_linalg, solve_triangle
-from everyo.backends.shortcuts import broadcast_to, matrix_transpose, reduction
+from everyo.backends.shortcuts import (
+    broadcast_to,
+    matrix_transpose,
+    permute_dims,
+    reduction,
+    reshape,
+    swapaxes,
+)
 from everyo.backends.windows import overlap_add, sliding_windows
 from everyo.core.device import register_backend
 from everyo.errors import DTypeError
@@ -24,23 +32,38 @@ _LARGE = 65504  # the largest float16: below it no dtype overflows
 class Watch:
     """A context manager, told by NumPy when a floating-point operation makes a NaN out of numbers."""
 
-    __slots__ = ("_state", "tripped")
+    __slots__ = ("_settings", "_token", "tripped")
 
     def __init__(self) -> None:
         self.tripped = False
-        self._state: Any = None
+        self._token: Any = None
+        self._settings = _made_inside(
+            np.errstate(divide="ignore", over="ignore", under="ignore", invalid="call", call=self)
+        )
 
     def __enter__(self) -> Watch:
-        self._state = np.errstate(divide="ignore", over="ignore", under="ignore", invalid="call", call=self)
-        self._state.__enter__()
+        self.tripped = False
+        variable, value = self._settings
+        self._token = variable.set(value)
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        state, self._state = self._state, None  # the two refer to each other
-        state.__exit__(*exc)
+        self._settings[0].reset(self._token)
+        _idle.append(self)
 
     def __call__(self, error: str, flag: int) -> None:
         self.tripped = True
+
+
+_idle: list[Watch] = []  # watches that have ended: to make one takes longer than a small gradient
+
+
+def _made_inside(manager: Any) -> tuple[ContextVar[Any], Any]:
+    """Return the context variable that a context manager sets, and the value that it gives it."""
+    context = copy_context()
+    context.run(manager.__enter__)
+    here = copy_context()
+    return next((variable, value) for variable, value in context.items() if here.get(variable) is not value)
 
 
 class NumpyBackend:
@@ -54,7 +77,8 @@ class NumpyBackend:
         self.xp = SimpleNamespace(**{k: v for k, v in vars(np).items() if not k.startswith("_")})
         self.xp.materialize = materialize
         self.xp.where_positive = where_positive
-        self.xp.matrix_transpose = matrix_transpose
+        self.xp.matrix_transpose, self.xp.reshape = matrix_transpose, reshape
+        self.xp.permute_dims, self.xp.swapaxes = permute_dims, swapaxes
         self.xp.where, self.xp.sigmoid, self.xp.erf, self.xp.erfc = where, sigmoid, erf, erfc
         self.xp.logaddexp = quiet_about_nan(np.logaddexp)
         self.xp.logaddexp2 = quiet_about_nan(np.logaddexp2)
@@ -68,6 +92,7 @@ class NumpyBackend:
         self.xp.fmax_along, self.xp.fmin_along = np.fmax.reduce, np.fmin.reduce
         self.xp.running_max, self.xp.running_min = np.maximum.accumulate, np.minimum.accumulate
         self.xp.sums_between = np.add.reduceat
+        self.xp.as_bytes = lambda truths: truths.view(np.uint8)  # quicker than a conversion
         self.xp.broadcast_to = broadcast_to
         self.xp.accumulated, self.xp.assemble, self.xp.replaced = accumulated, assemble, replaced
         self.xp.overwrite, self.xp.last_writes = overwrite, last_writes
@@ -120,7 +145,10 @@ class NumpyBackend:
 
     def quiet(self) -> Watch:
         """Silence NumPy's floating-point warnings and watch for new NaNs."""
-        return Watch()
+        try:
+            return _idle.pop()
+        except IndexError:
+            return Watch()
 
 
 def with_limits(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -30,6 +30,21 @@ def reduction(ufunc: np.ufunc, dtype: Any = None) -> Callable[..., Any]:
     return added if ufunc is np.add else reduced
 
 
+def reshape(x: Any, shape: Any) -> Any:
+    """Return the elements of `x` in another shape."""
+    return x.reshape(shape)
+
+
+def permute_dims(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return `x` with its axes in another order."""
+    return x.transpose(axes)
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+    """Return `x` with two axes exchanged."""
+    return x.swapaxes(axis1, axis2)
+
+
 def matrix_transpose(x: Any) -> Any:
     """Return `x` with its last two axes exchanged."""
     if x.ndim < 2:

@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from optree import tree_flatten
 
 import everyo.compiler.control  # noqa: F401 - loops and branches find their way into graphs
 from everyo.compiler import pool
-from everyo.compiler.entry import Entry
+from everyo.compiler.entry import Entry, states_of
 from everyo.compiler.graph import Graph, Value
 from everyo.compiler.native import require
 from everyo.compiler.passes import remove_dead, seen
@@ -29,7 +28,7 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, CompileError
 from everyo.ops.creation import as_list, as_tensor
-from everyo.transforms.trees import NAMESPACE, flatten, unflatten
+from everyo.transforms.trees import flatten, unflatten
 
 PLAIN = (bool, int, str, type(None))  # of static arguments: what equals them has their meaning
 MANY = 8  # compilations of one function after which it warns
@@ -104,21 +103,16 @@ class Compiled:
         if staging.get() is not None:  # in a function that is being compiled, which it becomes part of
             return self.f(*args, **kwargs)
         last = self._last  # the program that served the call before, which most calls can use too
-        if last is not None and (not last.static or last.fits(args)):
-            leaves: Sequence[Any] = args
-            if last.static:
-                leaves = tuple([x for i, x in enumerate(args) if i not in last.static])
-            given: Any = leaves, kwargs
-            if kwargs or last.nested:
-                leaves, structure = tree_flatten(given, namespace=NAMESPACE)
-            if last.width == len(leaves) and (structure == last.given if kwargs or last.nested else True):
+        if last is not None:
+            leaves = last.leaves(args, kwargs) if kwargs or last.nested or last.static else args
+            if leaves is not None and len(leaves) == last.width:
                 arrays = []
                 for x in leaves:
                     if x.__class__ is not Tensor or x.grad_node is not None:
                         break
                     arrays.append(x.data)
                 else:
-                    results = last.attempt(arrays)
+                    results = last.attempt(tuple(arrays))
                     if results is not None:
                         self._hits += 1
                         return results
@@ -143,12 +137,13 @@ class Compiled:
         kinds = tuple([_kind(x) for x in leaves])
         constants = _hashable(static) if static else ()
         key = (structure, kinds, constants, current_mode().grad, get_default_dtype())
-        entry = next((e for e in self._entries.get(key, ()) if e.holds()), None)
+        entry = next((e for e in self._entries.get(key, ()) if e.holds() and e.answers(leaves)), None)
         if entry is None:
             entry = self._compile(key, args, named, leaves, structure)
         else:
             self._hits += 1
-        if not named and all(type(x) is Tensor for x in leaves) and all(type(x) in PLAIN for x in static):
+        known = entry.plain and not entry.asked and not named and all(type(x) in PLAIN for x in static)
+        if known and all(type(x) is Tensor for x in leaves):
             entry.given, entry.nested = structure, bool(kwargs) or not all(type(x) is Tensor for x in dynamic)
             entry.static = {i: args[i] for i in sorted(fixed) if i < len(args)} if static else {}
             entry.length = len(args)
@@ -173,6 +168,7 @@ class Compiled:
         graph = Graph(getattr(self.f, "__name__", "function"))
         inputs = [graph.input(*_spec(x)) for x in leaves]
         tracer = Tracer(graph)
+        tracer.arguments = dict(zip(inputs, leaves, strict=True))
         with tracer:
             symbols = [tracer.symbol(v, weak=type(x) in NUMBERS) for v, x in zip(inputs, leaves, strict=True)]
             dynamic, kwargs = unflatten(structure, symbols)
@@ -190,7 +186,7 @@ class Compiled:
         new = [symbols[i].data.value for i in changed]
         graph.outputs = [*outputs, *new, *(value for _, value in tracer.writes)]
         seen("traced, without dead code", remove_dead(seen("traced", graph)))
-        program = Program(graph, self.threads)
+        program = Program(graph, self.threads, states_of(tracer, len(outputs) + len(changed)))
         primitive = primitive_of(program, lambda f, threads: Compiled(f, (), threads))
         entry = Entry(program, primitive, tracer, structure, len(outputs), changed, tracked)
         others = self._entries.get(key, [])
@@ -257,7 +253,7 @@ class Bound:
 
 def _kind(x: Any) -> Any:
     if isinstance(x, (Tensor, np.ndarray, np.generic)):
-        return tuple(x.shape), x.dtype, isinstance(x, Tensor) and x.requires_grad
+        return tuple(x.shape), x.dtype, isinstance(x, Tensor) and x.grad_node is not None
     if type(x) is int and not -(2**63) <= x < 2**63:
         raise ArgumentError(
             "an argument is outside the range of int64, in which programs compute with integers",
@@ -347,7 +343,7 @@ def compile(
     Raises
     ------
     ArgumentError
-        If an option is not one of those above.
+        If `f` is no function, or an option is not one of those above.
     CompileError
         When called: if the packages of the extra ``compile`` are missing, or the function asks for a value
         that is not there while it is traced.
@@ -367,6 +363,14 @@ def compile(
     if f is None:
         return functools.partial(
             compile, static_argnums=static_argnums, backend=backend, threads=threads, fullgraph=fullgraph
+        )
+    if not callable(f):
+        raise ArgumentError(
+            "what is compiled must be a function",
+            operation="compile",
+            expected="a callable",
+            found=type(f).__name__,
+            remedy="write eo.compile(f)(x): first the function, then its arguments",
         )
     return Compiled(f, _positions(static_argnums), threads)
 

@@ -41,6 +41,10 @@ class Cell:
         """Put the result of a call there."""
         raise NotImplementedError
 
+    def owns(self, array: Any) -> bool:
+        """Whether an array itself is there, so that a program may write its result into it."""
+        return False
+
 
 class DataCell(Cell):
     """A tensor's own array.
@@ -73,6 +77,9 @@ class DataCell(Cell):
         x.data = result.data
         if self.node is not None:
             x.grad_node = result.grad_node if self.node else None
+
+    def owns(self, array: Any) -> bool:
+        return self.x.data is array
 
 
 class GradientCell(Cell):
@@ -112,6 +119,9 @@ class ItemCell(Cell):
     def set(self, result: Tensor) -> None:
         _require_array(result)
         self.container[self.place] = result.data.item() if self.is_number else result.data
+
+    def owns(self, array: Any) -> bool:
+        return self.container[self.place] is array
 
 
 class OuterCell(Cell):

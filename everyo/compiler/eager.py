@@ -16,8 +16,9 @@ import numpy as np
 from everyo.compiler import elementary, pool
 from everyo.compiler.codegen.elements import Elements
 from everyo.compiler.codegen.entry import DATA, ITEMS
+from everyo.compiler.codegen.hints import METADATA
 from everyo.compiler.codegen.program import ATTRIBUTES
-from everyo.compiler.codegen.text import METADATA, Function, Index, literal, type_of
+from everyo.compiler.codegen.text import Function, Index, literal, type_of
 from everyo.compiler.graph import Graph, Value
 from everyo.compiler.lowering import lower
 from everyo.compiler.native import Code, require
@@ -128,7 +129,7 @@ def module(body: Body) -> str:
     found = door.make(f"load i32, ptr {door.make(f'getelementptr i64, ptr {context}, i64 {count + 3}')}")
     door.line(f"ret i32 {found}")
     declares = f.declares | elementary.declarations(f.needs)
-    parts = [*sorted(declares), elementary.source(f.needs), f.text(), _part(body).text(), door.text()]
+    parts = [*sorted(declares), f.text(), _part(body).text(), door.text()]
     return "\n".join([*parts, ATTRIBUTES, METADATA])
 
 

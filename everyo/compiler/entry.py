@@ -7,9 +7,11 @@ from sys import getrefcount
 from typing import Any
 
 import numpy as np
+from optree import tree_flatten
 
 from everyo.compiler.cells import DataCell
 from everyo.compiler.program import Program
+from everyo.compiler.states import State, counts_holders, replacing
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply, wrap
 from everyo.core.dtypes import get_default_dtype
@@ -19,7 +21,20 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import Traced, staging
 from everyo.errors import ArgumentError
 from everyo.ops.creation import as_tensor
-from everyo.transforms.trees import unflatten
+from everyo.transforms.trees import NAMESPACE, unflatten
+
+
+def states_of(tracer: Tracer, results: int) -> list[State]:
+    """Return which inputs of a traced program and outputs, which follow `results`, are of the same cells."""
+    if not counts_holders():
+        return []
+    cells = [cell.key for cell, _ in tracer.cells.values()]
+    first = len(tracer.graph.inputs) - len(cells)
+    return [
+        (first + cells.index(cell.key), results + i)
+        for i, (cell, _) in enumerate(tracer.writes)
+        if cell.key in cells
+    ]
 
 
 class Entry:
@@ -35,6 +50,10 @@ class Entry:
         Arguments that the function changes in place; their new values come next, then those of cells.
     tracked : bool
         Whether what comes out can be differentiated with respect to what is outside.
+    asked : dict
+        What the function has asked of arguments: the answer for each position and attribute.
+    plain : bool
+        Whether the arguments alone tell the results, and nothing else has to be looked at or changed.
     given, nested
         The structure of the arguments, where all leaves are tensors; whether some of them are in containers.
     static, length
@@ -67,29 +86,37 @@ class Entry:
         ]
         self._outside = frozenset(id(c.x) for c in self.cells if isinstance(c, DataCell))
         self._inside = frozenset(id(c.x) for c in self.writes if isinstance(c, DataCell))
+        self.plain = not (self.outside or self.guards or self._without)
+        self.asked = tracer.asked
         self.given: Any = None
         self.nested = False
         self.static: dict[int, Any] = {}
         self.length = 0
 
-    def attempt(self, arrays: list[Any]) -> Any:
-        """Return the results for the arrays of tensors that need no gradient; None if another way is due."""
-        if self.outside or self.guards or self._without or current_mode().grad is not self.grad:
+    def attempt(self, arrays: tuple[Any, ...]) -> Any:
+        """Return the results of a plain program for the arrays of its leaves; None if another way is due."""
+        if current_mode().grad is not self.grad or get_default_dtype() is not self.default:
             return None
-        if get_default_dtype() is not self.default:
-            return None
-        results = self.program.attempt(tuple(arrays))
+        results = self.program.attempt(arrays)
         if results is None:
             return None
         if self.structure is None:
             return wrap(results[0])
         return unflatten(self.structure, [wrap(array) for array in results])
 
-    def fits(self, args: Sequence[Any]) -> bool:
-        """Whether the static ones among the arguments are those that were compiled."""
-        if len(args) != self.length:
-            return False
-        return all(type(args[i]) is type(x) and args[i] == x for i, x in self.static.items())
+    def leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any] | None:
+        """Return the leaves of arguments with the structure and static ones that were compiled; else None."""
+        if self.static:
+            if len(args) != self.length:
+                return None
+            if not all(type(args[i]) is type(x) and args[i] == x for i, x in self.static.items()):
+                return None
+            args = tuple([x for i, x in enumerate(args) if i not in self.static])
+        if not (kwargs or self.nested):
+            return args
+        given: Any = args, kwargs
+        found, structure = tree_flatten(given, namespace=NAMESPACE)
+        return found if structure == self.given else None
 
     def holds(self) -> bool:
         """Whether what was taken for constant still is, and what is outside has its shapes and dtypes."""
@@ -107,6 +134,10 @@ class Entry:
             if array is None or array.shape != value.shape or array.dtype.type is not value.dtype.type:
                 return False
         return True
+
+    def answers(self, leaves: Sequence[Any]) -> bool:
+        """Whether arguments are differentiated, or leaves, as those that the function has asked were."""
+        return all(getattr(leaves[i], name) is answer for (i, name), answer in self.asked.items())
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Return the results for leaves of the kinds that were compiled."""
@@ -126,12 +157,19 @@ class Entry:
             ]
             out = apply(self.primitive, tensors)
             results = list(out) if isinstance(out, tuple) else [out]
+            del arrays
         else:
-            results = [wrap(array) for array in self.program(tuple(arrays))]
-        del arrays
+            given = tuple(arrays)
+            del arrays  # so that one tuple holds them: what nobody else holds may be written over
+            results = [wrap(array) for array in self.program(given, self._owns)]
+            del given
         if self.outside:
             self._write(leaves, results[self.count :])
         return unflatten(self.structure, results[: self.count])
+
+    def _owns(self, i: int, array: Any) -> bool:
+        """Whether an input of the program is what its cell holds now."""
+        return self.cells[i - self.width].owns(array)
 
     def _refuse_aliases(self, leaves: Sequence[Any]) -> None:
         """Raise where the function changes a tensor that it also reaches by another way: it saw two."""
@@ -154,11 +192,12 @@ class Entry:
                 leaves[i].assign(result)
             else:
                 np.copyto(leaves[i], result.data)
-        before = [cell.get() for cell in self.writes]
-        for cell, result in zip(
-            self.writes, results[len(self.changed) :], strict=False
-        ):  # then numbers drawn
-            cell.set(result)
+        with replacing:
+            before = [cell.get() for cell in self.writes]
+            for cell, result in zip(
+                self.writes, results[len(self.changed) :], strict=False
+            ):  # then numbers drawn
+                cell.set(result)
         for x in self.cleared:
             x.grad = None
         self._keep(before)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from everyo.compiler.absorb import absorbed
 from everyo.compiler.access import VIEWS, lead
@@ -97,6 +98,10 @@ class Plan:
         What is kept for a later nest of the same cluster.
     inside : dict from Op to Op
         Operations that are computed inside another one's kernel, which alone reads them.
+    replaced : dict from Value to Value
+        Results that are written over an input, with that input.
+    panels : dict from Cluster to Panels
+        Clusters that read a product panel by panel, with that product.
     """
 
     def __init__(self) -> None:
@@ -106,6 +111,8 @@ class Plan:
         self.stored: set[Value] = set()
         self.rows: set[Value] = set()
         self.inside: dict[Op, Op] = {}
+        self.replaced: dict[Value, Value] = {}
+        self.panels: dict[Cluster, Any] = {}
 
 
 def space_of(op: Op) -> tuple[int, ...]:
@@ -117,7 +124,7 @@ def space_of(op: Op) -> tuple[int, ...]:
 
 def is_small_dot(op: Op) -> bool:
     """Whether a matrix product is written out as sums of products."""
-    a, b = op.operands
+    a, b = op.operands[:2]
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
     return k <= SMALL and (m <= SMALL or n <= SMALL or k <= 4)
 
@@ -135,7 +142,7 @@ def is_batched_dot(op: Op) -> bool:
     """Whether each product of a batch is taken in turn, in the loop of what surrounds it."""
     if op.name != "dot" or is_small_dot(op):
         return False
-    a, b = op.operands
+    a, b = op.operands[:2]
     *batch, m, k = a.shape
     return math.prod(batch) > 1 and max(m * k, k * b.shape[-1], m * b.shape[-1]) <= MATRIX
 
@@ -228,7 +235,7 @@ def buffer_value(op: Op, position: int) -> Value:
 def is_transposed(op: Op, position: int) -> bool:
     """Whether an operand is a factor of a product, and the transpose of what lies in memory."""
     value = op.inputs[position]
-    return op.name == "dot" and value is not None and transposed(value) is not None
+    return op.name == "dot" and position < 2 and value is not None and transposed(value) is not None
 
 
 def sources(op: Op) -> Iterator[tuple[Value, int]]:
@@ -309,9 +316,11 @@ def _joined(cluster: Cluster, op: Op, inside: list[tuple[Member, int]]) -> tuple
         )
         return () if (whole or tiny) and not any(m.sink for m in cluster.members) else None
     if outer != cluster.outer or len(outer) < len(space):
-        rows = [math.prod(m.space[len(outer) :]) for m in cluster.members]
+        rows = [math.prod(s[len(outer) :]) for s in (space, *(m.space for m in cluster.members))]
+        if op.name == "reduce" and all(m.op.name == "map" and m.space == space for m in cluster.members):
+            rows = [math.prod(op.out.shape[len(outer) :])]  # what is reduced is nowhere kept
         limit = MATRIX if batched or any(is_batched_dot(m.op) for m in cluster.members) else ROW
-        if max(*rows, math.prod(space[len(outer) :]), 1) > limit:
+        if max(rows) > limit:
             return None
         if math.prod(outer) < 4 and math.prod(outer) != math.prod(cluster.outer):
             return None

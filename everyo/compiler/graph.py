@@ -13,15 +13,15 @@ import numpy as np
 
 from everyo.errors import CompileError
 
-# What the code generator knows, with the number of operands (None: any).
-CORE: dict[str, int | None] = {
+# What the code generator knows, with the number of operands, or those that it may be (None: any).
+CORE: dict[str, int | tuple[int, ...] | None] = {
     "constant": 0, "iota": 0,
     "map": None,
     "broadcast": 1, "reshape": 1, "transpose": 1, "slice": 1, "pad": 2, "concat": None,
     "gather": None, "scatter": None,
     "window": 1, "fold": 1, "place": None, "convolve": 2, "convolve_weight": 2,
     "reduce": 1, "argreduce": 1, "accumulate": None,
-    "dot": 2,
+    "dot": (2, 3),
     "call": None, "require": 1,
     "while": None, "while_back": None, "cond": None, "scan": None,
 }  # fmt: skip
@@ -196,7 +196,7 @@ def verify(graph: Graph, core: bool = False, outer: frozenset[Value] = frozenset
                 raise _broken(f"operand of {op.name} (operation {position}) is used before it is made")
         if core and op.name not in CORE:
             raise _broken(f"{op.name} is no core operation")
-        if core and CORE.get(op.name) not in (None, len(op.inputs)):
+        if core and not _takes(CORE[op.name], len(op.inputs)):
             raise _broken(f"{op.name} has {len(op.inputs)} operands")
         if core and op.name == "map" and any(v.shape != op.out.shape for v in op.operands):
             raise _broken(f"the operands of map {op.params.get('fn')} have other shapes than its result")
@@ -210,6 +210,10 @@ def verify(graph: Graph, core: bool = False, outer: frozenset[Value] = frozenset
     for value in graph.outputs:
         if value not in known:
             raise _broken("an output is never made")
+
+
+def _takes(numbers: int | tuple[int, ...] | None, found: int) -> bool:
+    return numbers is None or found in (numbers if isinstance(numbers, tuple) else (numbers,))
 
 
 def _broken(what: str) -> CompileError:

@@ -146,6 +146,8 @@ class _Writer:
             chunks = f", in {cut.chunks} chunks of {cut.step}" if cut else ""
             loop = f", loop over {_axes(cluster.outer)}" if cluster.outer and not cluster.opaque else ""
             yield f"{name}{loop}{chunks}:"
+            if cluster in body.plan.panels:
+                yield f"  {self.name(body.plan.panels[cluster].product.out)} = dot, a panel at a time"
             nests = cluster.nests or [cluster.members]
             for number, nest in enumerate(nests):
                 if len(nests) > 1:
@@ -169,6 +171,7 @@ class _Writer:
             text += f" over {_axes([op.operands[0].shape[a] for a in reduced(op)])}"
         if any(v in plan.stored for v in op.outs):
             text += ", stored"
+            text += "".join(f" over {self.name(plan.replaced[v])}" for v in op.outs if v in plan.replaced)
         elif any(v in plan.rows for v in op.outs):
             text += ", kept for a later nest"
         inside = [self.name(v) for other, home in plan.inside.items() if home is op for v in other.outs]

@@ -11,10 +11,11 @@ from everyo.compiler.native import llvm, require
 
 
 class Vectors(NamedTuple):
-    """Vector registers: their size in bytes and their number."""
+    """Vector registers: their size in bytes, their number, and whether there are registers of masks."""
 
     size: int
     number: int
+    masks: bool = False
 
     def lanes(self, dtype: Any) -> int:
         """Return how many elements a register holds."""
@@ -27,7 +28,7 @@ def vectors() -> Vectors:
     require()
     features = llvm.get_host_cpu_features()
     if features.get("avx512f"):
-        return Vectors(64, 32)
+        return Vectors(64, 32, masks=True)
     if features.get("avx"):
         return Vectors(32, 16)
     return Vectors(16, 32 if features.get("neon") else 16)

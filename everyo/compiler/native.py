@@ -11,7 +11,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from everyo.compiler import cache
+from everyo.compiler import cache, elementary
 from everyo.errors import CompileError
 
 try:
@@ -85,14 +85,32 @@ def _parsed(text: str, context: Any = None) -> Any:
 
 def optimized(text: str) -> Any:
     """Return the module that LLVM makes of a text before it generates code."""
-    module = _parsed(text, llvm.create_context())  # what is in a context of its own goes with the module
+    context = llvm.create_context()  # what is in a context of its own goes with the module
+    module = _parsed(text, context)
     module.verify()
     options = llvm.create_pipeline_tuning_options()
     for name, value in PIPELINE.items():
         setattr(options, name, value)
     builder = llvm.create_pass_builder(_generator(), options)
     builder.getModulePassManager().run(module, builder)
+    if "@eo." in text:
+        fill_in(module, builder, context)
     return module
+
+
+def fill_in(module: Any, builder: Any, context: Any = None) -> None:
+    """Put the elementary functions that an optimized module calls in the place of their calls."""
+    functions = elementary.called(str(module))
+    if functions:
+        definitions = llvm.parse_assembly(elementary.source(functions), context)
+        definitions.triple, definitions.data_layout = module.triple, module.data_layout
+        module.link_in(definitions)
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_sccp_pass()  # arguments that are known, such as exponents
+        module.get_global_variable("llvm.compiler.used").linkage = "internal"  # has served the vectorizers
+        passes.add_global_dead_code_eliminate_pass()
+        passes.run(module, builder)
 
 
 def object_code(text: str) -> bytes:
@@ -106,6 +124,20 @@ def object_code(text: str) -> bytes:
     return found
 
 
+class _Method(ctypes.Structure):
+    """Python's description of a built-in function (PyMethodDef)."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_FASTCALL = 0x80  # METH_FASTCALL
+
+
 class Code:
     """A compiled module; it lives as long as this object."""
 
@@ -117,10 +149,21 @@ class Code:
         self._engine = llvm.create_mcjit_compiler(_parsed(""), _machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()
+        self._methods: list[_Method] = []  # Python keeps their addresses
 
     def address(self, name: str) -> int:
         """Return the address of a function."""
         return int(self._engine.get_function_address(name))
+
+    def builtin(self, name: str, owner: Any) -> Any:
+        """Return a function as Python's own built-in ones are; `owner` is its first argument.
+
+        It takes positional arguments as ``(owner, arguments, count)`` and returns a new reference.
+        """
+        self._methods.append(_Method(name.encode(), self.address(name), _FASTCALL, None))
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+        return make(ctypes.addressof(self._methods[-1]), owner, None)
 
 
 def _link(name: str) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 from everyo.compiler.graph import Graph, Op, Value, has_effect, transposed
+from everyo.compiler.layout import read_in_order, spell_out
+from everyo.compiler.products import accumulate_products
 from everyo.compiler.scans.products import products_behind
 from everyo.compiler.scans.results import keep_results
 from everyo.compiler.scans.unused import drop_unused
@@ -71,7 +73,10 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("results of loops kept", keep_results),
     ("loops without what is unused", drop_unused),
     ("products behind loops", products_behind),
+    ("axes in order", read_in_order),
+    ("short products spelled out", spell_out),
     ("without dead code", drop_unused),
+    ("products accumulated", accumulate_products),
 )
 
 

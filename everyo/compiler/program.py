@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from threading import get_ident
 from typing import Any
 
@@ -10,20 +11,23 @@ import numpy as np
 
 from everyo.compiler import pool
 from everyo.compiler.callbacks import callback
-from everyo.compiler.codegen.entry import CHANGED, table
+from everyo.compiler.codegen.entry import ALIGNMENT, CHANGED, HELD, table
 from everyo.compiler.codegen.program import FIRST_MESSAGE, Module
 from everyo.compiler.codegen.tapes import NO_MEMORY
 from everyo.compiler.graph import Graph
 from everyo.compiler.lowering import lower
 from everyo.compiler.native import Code
 from everyo.compiler.passes import improved, seen
+from everyo.compiler.states import Owns, State, replacing
 from everyo.errors import IndexingError
 
-_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
-_ALIGNMENT = 64
 empty = np.empty
 LARGE = 1 << 15  # bytes of results that are worth keeping for the next call
 SPARE = 4  # arrays of one kind that are kept at most
+
+
+def _owns_nothing(i: int, array: Any) -> bool:
+    return False
 
 
 class Program:
@@ -39,57 +43,86 @@ class Program:
         How many threads may work on it; None for as many as this process may run.
     """
 
-    def __init__(self, graph: Graph, threads: int | None = None) -> None:
+    def __init__(self, graph: Graph, threads: int | None = None, states: Sequence[State] = ()) -> None:
         self.graph, self.threads = graph, threads
         self.core = improved(seen("lowered", lower(graph)))
-        self.module = Module(self.core)
+        self.module = Module(self.core, states)
         self.code = Code(self.module.text)
-        self._entry = _ENTRY(self.code.address("everyo_entry"))
         self._constants = tuple(
             np.ascontiguousarray(v.op.params["array"]) for v in self.module.constants if v.op is not None
         )
         self._specs = [(v.shape, v.dtype) for v in graph.inputs]
-        self._results = [(v.shape, v.dtype) for v in graph.outputs]
+        self._shapes = [v.shape for v in graph.outputs]
+        self._dtypes = [v.dtype for v in graph.outputs]
         self._errors: dict[int, BaseException] = {}  # by thread
         self._callbacks = [callback(op, self._errors) for op in self.module.calls]
         addresses = [ctypes.cast(c, ctypes.c_void_p).value or 0 for c in self._callbacks]
         run = pool.runner() if self.module.parallel else 0
         facts = table(self.module.entry, run, threads or pool.count(), addresses)
-        self._table = (ctypes.c_int64 * len(facts))(*facts)
-        self._table_address = ctypes.addressof(self._table)
-        self._arenas: list[tuple[int, Any]] = []
+        table_of_facts = np.array(facts, np.int64)
+        self._enter = self.code.builtin("everyo_door", table_of_facts)
+        self._end: Any = None
+        if self.module.states:
+            self._end = self.code.builtin("everyo_end", table_of_facts)
+            for _, o in self.module.states:  # their arrays are chosen when the end begins
+                self._shapes[o] = (0,)
+        self._arenas: list[Any] = []
         self._spare: dict[tuple[Any, Any], list[Any]] = {
-            spec: [] for spec, v in zip(self._results, graph.outputs) if v.nbytes >= LARGE
+            (v.shape, v.dtype): [] for v in graph.outputs if v.nbytes >= LARGE
         }
 
-    def __call__(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Run on arrays of the shapes and dtypes that were traced; return fresh arrays."""
-        results = self.attempt(arrays)
+    def __call__(self, arrays: tuple[Any, ...], owns: Owns = _owns_nothing) -> tuple[Any, ...]:
+        """Run on arrays of the shapes and dtypes that were traced; return fresh arrays.
+
+        A state is replaced where it lies if ``owns(i, array)`` says of its input that this is the array of a
+        cell, and nothing but that cell and `arrays` holds it.
+        """
+        results = self.attempt(arrays, owns)
         if results is None:
             fitting = tuple([_fit(a, *spec) for a, spec in zip(arrays, self._specs, strict=True)])
             results = self.attempt(fitting)
             assert results is not None
         return results
 
-    def attempt(self, arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    def attempt(self, arrays: tuple[Any, ...], owns: Owns = _owns_nothing) -> tuple[Any, ...] | None:
         """Run, or return None where an array is not as it was: another shape or dtype, or not contiguous."""
-        results = tuple(
-            [self._reused(*spec) for spec in self._results]
-            if self._spare
-            else [empty(shape, dtype) for shape, dtype in self._results]
-        )
+        results = tuple(map(self._reused if self._spare else empty, self._shapes, self._dtypes))
         try:
             arena = self._arenas.pop()
         except IndexError:
-            arena = self._arena()
-        ins = arrays + self._constants if self._constants else arrays
-        code = self._entry(id(ins), id(results), arena[0], self._table_address)
+            arena = empty(self.module.arena + ALIGNMENT, np.uint8)
+        inputs = arrays + self._constants if self._constants else arrays
+        code = self._enter(inputs, results, arena)
+        if self._end is not None and not code:
+            results = self._ended(inputs, results, arena, owns)
         self._arenas.append(arena)
         if not code:
             return results
         if code == CHANGED:
             return None
         raise self._failure(code)
+
+    def _ended(
+        self, inputs: tuple[Any, ...], results: tuple[Any, ...], arena: Any, owns: Owns
+    ) -> tuple[Any, ...]:
+        """Run the end, which replaces states; return all results: states that others hold have new arrays."""
+        with replacing:
+            found = self._places(inputs, results, owns)
+            if self._end(inputs, found, arena) == HELD:
+                found = self._places(inputs, results, _owns_nothing)
+                self._end(inputs, found, arena)
+        return found
+
+    def _places(self, inputs: tuple[Any, ...], results: tuple[Any, ...], owns: Owns) -> tuple[Any, ...]:
+        """Return the results with the arrays in which states are replaced: their own, or copies."""
+        found = list(results)
+        for i, o in self.module.states:
+            if owns(i, inputs[i]) and inputs[i].base is None and inputs[i].flags.carray:
+                found[o] = inputs[i]
+            else:
+                found[o] = self._reused(*self._specs[i])
+                np.copyto(found[o], inputs[i])
+        return tuple(found)
 
     def _reused(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Return an array for a result: one that a state was in before, if there is one."""
@@ -104,10 +137,6 @@ class Program:
         spare = self._spare.get((array.shape, array.dtype))
         if spare is not None and len(spare) < SPARE and array.base is None and array.flags.carray:
             spare.append(array)
-
-    def _arena(self) -> tuple[int, Any]:
-        memory = np.empty(self.module.arena + _ALIGNMENT, np.uint8)
-        return -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT, memory
 
     def _failure(self, code: int) -> BaseException:
         """Return what a callback raised, or the error for a check that failed."""

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from everyo.compiler import asked
 from everyo.compiler.cells import Cell, DataCell, GradientCell, ItemCell, OuterCell
 from everyo.compiler.gradients import Gradients, unwatch, watch
 from everyo.compiler.graph import Graph, Value
 from everyo.compiler.infer import infer
 from everyo.core.dispatch import _carries_gradient, explain, record, recorded, wrap
 from everyo.core.dtypes import DIFFERENTIABLE, default_for
-from everyo.core.modes import current_mode
+from everyo.core.modes import begin, current_mode, is_constant
 from everyo.core.operands import WEAK
 from everyo.core.primitive import Primitive
 from everyo.core.registry import forget_kernels, get_primitive, op, remember_kernels
@@ -137,6 +138,10 @@ class Tracer(Interpreter):
         What it changed outside.
     cleared : list of Tensor
         Tensors that it left without a gradient.
+    arguments : dict of Value to leaf
+        The inputs that stand for arguments, with what this call passes.
+    asked : dict
+        What the function has asked of them: the answer for each position and attribute.
     gradients : Gradients
         What it did to those of tensors from outside.
     parent : Tracer or None
@@ -153,13 +158,15 @@ class Tracer(Interpreter):
         super().__init__()
         self.staging = self
         self.graph, self.parent = graph, None
-        self._recording = current_mode().grad
+        self._recording = begin(self.level).grad
         self.cells: dict[Any, tuple[Cell, Value]] = {}
         self.writes: list[tuple[Cell, Value]] = []
         self.cleared: list[Tensor] = []
         self.gradients = Gradients(self)
         self._items: dict[Any, Tensor] = {}
         self.guards: dict[Any, tuple[Callable[[], Any], Any]] = {}
+        self.arguments: dict[Value, Any] = {}
+        self.asked: dict[tuple[int, str], bool] = {}
 
     def reading(self, x: Tensor) -> Tensor:
         """Return a tensor from outside as a value of the graph, without its graph of the eager tape."""
@@ -186,10 +193,14 @@ class Tracer(Interpreter):
             ]
             plain = tuple(map(wrap, symbols)) if isinstance(out, tuple) else wrap(out)
             return recorded(out, record(primitive, inputs, arrays, params, plain, mask))
-        if self._recording and not current_mode().grad and primitive.name != "stop_gradient":
+        if self._in_block() and primitive.name != "stop_gradient":
             constant = [self._constant_of(s) for s in symbols]  # a replay under a tape knows no mode
             return tuple(constant) if isinstance(out, tuple) else constant[0]
         return tuple(map(wrap, symbols)) if isinstance(out, tuple) else wrap(out)
+
+    def _in_block(self) -> bool:
+        """Whether what is written down now is constant to whatever differentiates the program."""
+        return (self._recording and not current_mode().grad) or is_constant(self.level)
 
     def _constant_of(self, x: Symbol) -> Tensor:
         """Return a value that was computed under `no_grad`, marked as constant."""
@@ -214,7 +225,7 @@ class Tracer(Interpreter):
             return recorded(
                 tuple(r.data for r in results), record(primitive, inputs, arrays, {}, results, mask)
             )
-        return results
+        return tuple(self._constant_of(r.data) for r in results) if self._in_block() else results
 
     def _is_tracked(self, x: Any) -> bool:
         """Whether the eager tape knows a tensor: one of this level or of none."""
@@ -358,6 +369,10 @@ class Tracer(Interpreter):
         if place not in self.guards:
             self.guards[place] = (read, read())
         return self.guards[place][1]
+
+    def knows(self, x: Tensor, name: str) -> bool:
+        """Return `requires_grad` or `is_leaf` of a tensor."""
+        return asked.answer(self, x, name)
 
     def item(self, container: Any, key: Any) -> Tensor:
         """Return an item of a dict or list, a number or an array, that is read anew at each call."""

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from everyo.core.cotangents import Partial
-from everyo.core.device import backend_of
+from everyo.core.device import backend_of, scalar_like
 from everyo.core.dispatch import settle, wrap
 from everyo.core.operands import array_from
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node
 from everyo.core.tensor import Tensor
+from everyo.core.traced import Traced, staging
 from everyo.core.walk import Walk
 from everyo.errors import ArgumentError, DTypeError, EveryOError, GraphStateError, ShapeError, describe
 
@@ -82,12 +83,18 @@ def _require_addable(receiver: Tensor) -> None:
 
 def accumulate_grad(receiver: Tensor, gradient: Tensor) -> None:
     """Add `gradient` to what `receiver` has; the old gradient tensor itself does not change."""
-    if receiver.grad is None:
+    held = receiver.grad
+    if held is None:
         receiver.grad = gradient
-    elif gradient.requires_grad or receiver.grad.requires_grad or gradient.level:
-        receiver.grad = receiver.grad + gradient
+    elif _is_plain(held) and _is_plain(gradient):
+        receiver.grad = wrap(settle(held.data + gradient.data))
     else:
-        receiver.grad = wrap(settle(op.add(receiver.grad.data, gradient.data)))
+        receiver.grad = held + gradient
+
+
+def _is_plain(x: Tensor) -> bool:
+    """Whether a tensor has neither a graph nor a level."""
+    return x.grad_node is None and not isinstance(x.data, Traced)
 
 
 def grad(
@@ -167,9 +174,15 @@ def run(
 ) -> dict[Node, Any]:
     """Seed `roots` and walk back; return the cotangents that arrived at the targets, or at the leaves."""
     retain = create_graph if retain_graph is None else retain_graph
-    create_graph = create_graph or any(getattr(g, "level", 0) for g in gradients)  # they carry tangents
+    inside = staging.get() is not None or any(g is not None and getattr(g, "level", 0) for g in gradients)
+    for root in roots:
+        inside = inside or isinstance(root.data, Traced)
+    if inside:
+        from everyo.core.descent import run_inside
+
+        return run_inside(roots, gradients, targets, retain, create_graph)
     walk = Walk(targets, retain, create_graph)
-    for i, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
+    for i, (root, gradient) in enumerate(zip(roots, gradients)):
         walk.seed(root._require_node("backward"), enter(root, gradient, i, create_graph))
     return walk.run(roots[0].backend)
 
@@ -197,7 +210,11 @@ def enter(root: Tensor, gradient: Any, position: int, create_graph: bool) -> Any
             )
         if root.level:
             return op.ones_like(root)
-        seed = root.backend.xp.ones_like(root.data)
+        seed, xp = scalar_like(1, root.data), root.backend.xp
+        if isinstance(seed, int):  # it has no such array
+            seed = xp.ones_like(root.data)
+        else:
+            seed = xp.reshape(xp.asarray(seed, copy=True), root.shape)
         return wrap(seed) if create_graph else seed
     given = gradient
     if not isinstance(gradient, Tensor):
@@ -232,11 +249,12 @@ def leave(cotangent: Any, receiver: Tensor) -> Tensor:
     """Return a cotangent as the gradient users see: conjugated, of the receiver's shape and dtype."""
     if isinstance(cotangent, Partial):
         cotangent = cotangent.settle()
-    if cotangent.dtype.kind == "c" and receiver.dtype.kind == "c":
+    found, dtype = cotangent.dtype, receiver.dtype
+    if found.kind == "c" and dtype.kind == "c":
         cotangent = op.conj(cotangent)
-    if cotangent.dtype != receiver.dtype:
-        cotangent = op.sum_to(cotangent, shape=tuple(receiver.shape), dtype=receiver.dtype)
-    if tuple(cotangent.shape) != tuple(receiver.shape):
+    if found is not dtype and found != dtype:
+        cotangent = op.sum_to(cotangent, shape=tuple(receiver.shape), dtype=dtype)
+    if cotangent.shape != receiver.shape and tuple(cotangent.shape) != tuple(receiver.shape):
         raise ShapeError(
             "a rule returned a cotangent of the wrong shape",
             operation="backward",
@@ -246,7 +264,8 @@ def leave(cotangent: Any, receiver: Tensor) -> Tensor:
         )
     if isinstance(cotangent, Tensor):
         return cotangent
-    return wrap(receiver.backend.xp.materialize(cotangent))
+    backend = backend_of(cotangent) or receiver.backend
+    return wrap(backend.xp.materialize(cotangent))
 
 
 def _as_tuple(tensors: Tensor | Iterable[Tensor], role: str) -> tuple[Tensor, ...]:

@@ -26,15 +26,20 @@ def pointwise(
     """Elementwise operations: line the batch up in front of the axes that broadcast."""
     if len(inputs) == 1:
         return primitive.on(inputs, params)
-    longest, shortest = 0, maxsize  # of all operands, and of those with a batch
-    for x, b in zip(inputs, batched, strict=True):
-        rank = getattr(x, "ndim", 0) - b  # a Python number has no axes
+    longest, shortest = 0, maxsize  # the ranks of all operands, and of those with a batch
+    i = 0
+    for x in inputs:
+        if batched[i]:
+            rank = x.ndim - 1
+            if rank < shortest:
+                shortest = rank
+        else:
+            rank = getattr(x, "ndim", 0)  # a Python number has no axes
         if rank > longest:
             longest = rank
-        if b and rank < shortest:
-            shortest = rank
+        i += 1  # noqa: SIM113 - zip and enumerate cost more than the rest
     if shortest < longest:
-        inputs = [padded(x, longest) if b else x for x, b in zip(inputs, batched, strict=True)]
+        inputs = [padded(x, longest) if b else x for x, b in zip(inputs, batched)]
     return primitive.on(inputs, params)
 
 

@@ -24,7 +24,7 @@ def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     if tensor.level:
         return op.copy(tensor)  # type: ignore[no-any-return]
     _require_leaf(tensor, "deepcopy", "copy x.detach(), or use x.clone(), which stays in the graph")
-    copied = _leaf(type(tensor), tensor.data.copy(), tensor.requires_grad)
+    copied = _leaf(type(tensor), tensor.data.copy(), tensor.grad_node is not None)
     memo[id(tensor)] = copied
     if tensor.grad is not None:
         if id(tensor.grad) not in memo:
@@ -40,7 +40,7 @@ def reduce(tensor: Tensor) -> Any:
     _require_leaf(tensor, "pickle", "pickle x.detach()")
     grad = tensor.grad if tensor.grad is None or tensor.grad.is_leaf else tensor.grad.detach()
     array = tensor.backend.to_numpy(tensor.data)
-    content = type(tensor), array, tensor.device, tensor.requires_grad, grad
+    content = type(tensor), array, tensor.device, tensor.grad_node is not None, grad
     return _unpickle, content, getattr(tensor, "__dict__", None) or None
 
 

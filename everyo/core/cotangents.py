@@ -48,6 +48,7 @@ class Scattered(Partial):
     def merge(self, other: Any) -> Any:
         """Take `other` over: a cotangent has one owner, so the longer lists may grow where they are."""
         if not isinstance(other, Scattered):
+            other = other.settle() if isinstance(other, Partial) else other
             self.dense = other if self.dense is None else self.dense + other
             return self
         if len(self.values) < len(other.values):
@@ -63,6 +64,43 @@ class Scattered(Partial):
         if self.dense is not None:
             values, indices = [self.dense, *values], [(Ellipsis,), *indices]
         return op.assemble(*values, *self.arrays, indices=tuple(indices), shape=self.shape)
+
+
+SMALL = 4096  # elements up to which it is quicker to add cotangents up than to sum each of them
+
+
+class Unsummed(Partial):
+    """The cotangent of a tensor that was broadcast, with the axes that broadcasting made.
+
+    A tensor that is broadcast again and again, as the weights of a loop are, is summed over once.
+    """
+
+    __slots__ = ("layout", "value")
+
+    def __init__(self, value: Any, layout: tuple[tuple[int, ...], Any]) -> None:
+        self.value, self.layout = value, layout
+
+    def merge(self, other: Any) -> Any:
+        """Take `other` over, as `Scattered` does."""
+        if other.__class__ is not Unsummed:
+            return self.settle() + other
+        if other.value.shape != self.value.shape:
+            return self.settle() + other.settle()
+        self.value = self.value + other.value
+        return self
+
+    __add__ = __radd__ = merge
+
+    def settle(self) -> Any:
+        """Return the sum, of the shape and dtype that the tensor has."""
+        return summed(self.value, self.layout)
+
+
+def summed(cotangent: Any, layout: tuple[tuple[int, ...], Any]) -> Any:
+    """Return a cotangent without broadcasting and promotion, of a shape and dtype."""
+    sum_to = op.sum_to
+    kernel = sum_to.kernels.get(cotangent.__class__, sum_to)
+    return kernel(cotangent, shape=layout[0], dtype=layout[1])
 
 
 class Several(Partial):

@@ -67,7 +67,9 @@ class Backend(Protocol):
 
 _by_device: dict[str, Backend] = {}
 _by_type: dict[type, Backend] = {}
-_numbers: dict[tuple[type, Any, Any], Any] = {}  # what `scalar_like` returns, by class, dtype and number
+# What `scalar_like` returns, by class of array, then by dtype and number.
+_numbers: dict[type, dict[tuple[Any, Any], Any]] = {}
+converters: dict[type, Any] = {}  # what `converter` returns, by class
 _known = {"cuda": "a CuPy backend", "xla": "an XLA backend"}
 
 
@@ -93,6 +95,7 @@ def unregister_backend(backend: Backend) -> None:
     for kind in [k for k, b in _by_type.items() if b is backend]:
         del _by_type[kind]
     _numbers.clear()
+    converters.clear()
 
 
 def backend_for(device: str | None) -> tuple[Backend, str]:
@@ -125,17 +128,31 @@ def backend_of(array: Any) -> Backend | None:
 
 def scalar_like(value: Any, array: Any) -> Any:
     """Return a Python number as the backend of `array`, if it is an array, computes with it quickest."""
+    known = _numbers.get(array.__class__)
+    if known is None:
+        if backend_of(array) is None:
+            return value
+        known = _numbers.setdefault(array.__class__, {})
     try:
-        return _numbers[array.__class__, array.dtype, value]
-    except (KeyError, AttributeError):
+        return known[array.dtype, value]
+    except KeyError:
         pass
-    backend = _by_type.get(type(array))
+    backend = backend_of(array)
     made = value if backend is None else backend.scalar_like(value, array)
-    if backend is not None and value and array.dtype.kind == "f":  # elsewhere 1, True and 1.0 are not alike
-        if len(_numbers) > 1000:
-            _numbers.clear()
-        _numbers[array.__class__, array.dtype, value] = made
+    if value and array.dtype.kind == "f":  # elsewhere 1, True and 1.0 are not alike
+        if len(known) > 1000:
+            known.clear()
+        known[array.dtype, value] = made
     return made
+
+
+def converter(value: Any) -> Any:
+    """Return what makes arrays of the scalars of a backend; None for a class that needs no conversion."""
+    backend = backend_of(value)
+    if backend is None:
+        return None
+    kind = value.__class__
+    return converters.setdefault(kind, None if kind is backend.array_types[0] else backend.xp.asarray)
 
 
 def common_backend(arrays: Iterable[Any], operation: str) -> Backend:

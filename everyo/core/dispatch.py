@@ -10,6 +10,7 @@ from everyo.core import device
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import current_mode
 from everyo.core.operands import WEAK, coerce, require_numeric, without_lists
+from everyo.core.registry import no_kernel
 from everyo.core.tape import Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced, staged, staging, top_of
@@ -53,12 +54,11 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         The result; it has a `grad_node` if recording is on and an input requires grad. An operation
         with several results returns a tuple of tensors.
     """
-    mode = current_mode()
     arrays = []
     mask = 0
     bit = 1
     kind: Any = None
-    uniform = True
+    uniform = tensors = True
     for x in inputs:
         if isinstance(x, Tensor):
             if x.grad_node is not None:
@@ -66,6 +66,7 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
             x = x.data
         elif x.__class__ not in WEAK:
             require_numeric(x, primitive.name)
+            tensors = False
         arrays.append(x)
         if kind is None:
             kind = x.__class__
@@ -77,8 +78,10 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         traced = top_of(arrays)
         interpreter = staging.get() if traced is None else traced.interpreter
         if interpreter is not None and (traced is not None or any(isinstance(x, Tensor) for x in inputs)):
-            interpreter.refuse_foreign(primitive, inputs)
-            return _interpret(interpreter, primitive, without_lists(primitive, inputs), params)
+            if not interpreter.active:
+                interpreter.refuse_foreign(primitive, inputs)
+            operands = inputs if tensors else without_lists(primitive, inputs)
+            return _interpret(interpreter, primitive, operands, params)
         arrays = coerce(primitive, arrays)
         kernel = primitive.kernel_for(arrays)
     try:
@@ -89,7 +92,7 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         raise explain(primitive, arrays, params, error) from error
     if out.__class__ is not kind:
         out = settle(out)
-    if mask and mode.grad and primitive.vjp is not None and _carries_gradient(out):
+    if mask and primitive.vjp is not None and current_mode().grad and _carries_gradient(out):
         return recorded(out, record(primitive, inputs, arrays, params, out, mask))
     if out.__class__ is tuple:
         return tuple([wrap(array) for array in out])
@@ -130,7 +133,7 @@ def record(
     node.parents = tuple([inputs[i].grad_node for i in plan.needed])
     node.saved = () if plan.save is None else plan.save(out, *arrays)
     node.age = next_age()
-    node.restore = _restorations(arrays, out, plan.needed) if primitive.broadcasts else None
+    node.restore = _restorations(primitive, arrays, out, plan.needed) if primitive.broadcasts else None
     node.extras = None
     if current_mode().anomaly:
         note(node)
@@ -155,15 +158,18 @@ def unary(primitive: Primitive) -> Callable[[Any], Any]:
     """Return `apply` written out for one operand, no parameters and one result: most calls come here."""
     kernels, plans = primitive.kernels, primitive.plans
     differentiable = primitive.vjp is not None
+    pointwise = primitive.family == "elementwise"
 
     def function(x: Any, /) -> Any:
-        if not isinstance(x, Tensor):
+        if not (x.__class__ is Tensor or isinstance(x, Tensor)):
             return apply(primitive, (x,))
         array = x.data
         kind = array.__class__
         try:
             kernel = kernels[kind]
         except KeyError:
+            kernel = no_kernel(kernels, kind)
+        if kernel is None:
             if isinstance(array, Traced) and array.interpreter.active:
                 return _interpret(array.interpreter, primitive, (x,), NO_PARAMS)
             return apply(primitive, (x,))
@@ -173,8 +179,9 @@ def unary(primitive: Primitive) -> Callable[[Any], Any]:
             raise
         except EXPLAINED as error:
             raise explain(primitive, (array,), NO_PARAMS, error) from error
+        scalar = None
         if out.__class__ is not kind:
-            out = settle(out)
+            scalar, out = out, settle(out)
         tensor = Tensor()
         tensor.data = out
         tensor.grad = tensor.grad_node = None
@@ -192,7 +199,13 @@ def unary(primitive: Primitive) -> Callable[[Any], Any]:
         node.plan = plan
         node.params = NO_PARAMS
         node.parents = (parent,)
-        node.saved = () if plan.save is None else plan.save(out, array)
+        save = plan.save
+        if save is None:
+            node.saved = ()
+        elif scalar is None or not pointwise:
+            node.saved = save(out, array)
+        else:
+            node.saved = save(scalar, _bare(array))
         node.age = next_age()
         node.extras = node.restore = None
         if mode.anomaly:
@@ -210,15 +223,15 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
     kernels, plans = primitive.kernels, primitive.plans
     differentiable = primitive.vjp is not None
     keeps_scalars = primitive.options.get("keeps_scalars", False)
-    pointwise = primitive.family == "elementwise"  # a matrix product may have a factor's size by chance
+    pointwise = primitive.family == "elementwise"
 
     def function(x1: Any, x2: Any, /) -> Any:
         a1, a2 = x1, x2
         node1 = node2 = None
-        if isinstance(x1, Tensor):
+        if x1.__class__ is Tensor or isinstance(x1, Tensor):
             a1 = x1.data
             node1 = x1.grad_node
-        if isinstance(x2, Tensor):
+        if x2.__class__ is Tensor or isinstance(x2, Tensor):
             a2 = x2.data
             node2 = x2.grad_node
         kind = a1.__class__
@@ -231,21 +244,22 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
                     kind = a1.__class__
             other = a2.__class__
             if kind is not other and other not in WEAK and kernels.get(kind) is not kernels.get(other):
-                kind = None  # unless the two are of one backend, as NumPy's arrays and scalars are
+                kind = Traced  # no kernel unless the two are of one backend, as NumPy's arrays and scalars
         elif a1 is x1 or a2 is x2:  # an array that no tensor vouches for
             require_numeric(a1 if a1 is x1 else a2, primitive.name)
             require_numeric(a2 if a2 is x2 else a1, primitive.name)
         try:
             kernel = kernels[kind]
         except KeyError:
-            if foreign is not None and foreign(x2):
-                return NotImplemented
-            if (x1.__class__ is Tensor or a1.__class__ in WEAK) and (
-                x2.__class__ is Tensor or a2.__class__ in WEAK
-            ):
-                traced = top_of((a1, a2))
+            kernel = no_kernel(kernels, kind)
+        if kernel is None:
+            if (a1 is not x1 or a1.__class__ in WEAK) and (a2 is not x2 or a2.__class__ in WEAK):
+                same = isinstance(a1, Traced) and kind is a2.__class__ and a1.interpreter is a2.interpreter
+                traced = a1 if same else top_of((a1, a2))
                 if traced is not None and traced.interpreter.active:
                     return _interpret(traced.interpreter, primitive, (x1, x2), NO_PARAMS)
+            if foreign is not None and foreign(x2):
+                return NotImplemented
             return apply(primitive, (x1, x2))
         try:
             out = kernel(a1, a2)
@@ -263,13 +277,17 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
         mode = current_mode()
         if not mode.grad:
             return tensor
+        nbytes, ndim = out.nbytes, out.ndim
         parents: tuple[Any, ...]
         if node2 is None:
             mask, parents = 1, (node1,)
+            large = a1.nbytes == nbytes and a1.ndim == ndim
         elif node1 is None:
             mask, parents = 2, (node2,)
+            large = a2.nbytes == nbytes and a2.ndim == ndim
         else:
             mask, parents = 3, (node1, node2)
+            large = a1.nbytes == nbytes and a2.nbytes == nbytes and a1.ndim == ndim and a2.ndim == ndim
         try:
             plan = plans[mask]
         except KeyError:
@@ -278,18 +296,25 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
         node.plan = plan
         node.params = NO_PARAMS
         node.parents = parents  # type: ignore[assignment]  # none of them is None
-        node.saved = () if plan.save is None else plan.save(out, a1, a2)
+        save = plan.save
+        if save is None:
+            node.saved = ()
+        elif ndim or not pointwise:
+            node.saved = save(out, a1, a2)
+        else:
+            node.saved = save(_bare(out), _bare(a1), _bare(a2))
         node.age = next_age()
         node.extras = node.restore = None
-        # As many bytes and axes as the result: neither broadcast nor promoted. Cheaper than shapes.
-        nbytes, ndim = out.nbytes, out.ndim
-        if (
-            not pointwise
-            or not nbytes
-            or (node1 is not None and (a1.nbytes != nbytes or a1.ndim != ndim))
-            or (node2 is not None and (a2.nbytes != nbytes or a2.ndim != ndim))
-        ):
-            node.restore = _restorations((a1, a2), out, plan.needed)
+        if not (large and pointwise and nbytes):
+            if pointwise and nbytes:  # as `_restorations`, written out
+                layout1 = layout2 = None
+                if node1 is not None and (a1.nbytes != nbytes or a1.ndim != ndim):
+                    layout1 = a1.shape, a1.dtype
+                if node2 is not None and (a2.nbytes != nbytes or a2.ndim != ndim):
+                    layout2 = a2.shape, a2.dtype
+                node.restore = (layout1, layout2) if mask == 3 else (layout1,) if mask == 1 else (layout2,)
+            else:
+                node.restore = _restorations(primitive, (a1, a2), out, plan.needed)
         if mode.anomaly:
             note(node)
         return tensor
@@ -297,14 +322,43 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
     return function
 
 
-def _restorations(arrays: Sequence[Any], out: Any, needed: Sequence[int]) -> Any:
-    """Return shape and dtype of the needed inputs if any was broadcast or promoted, else None."""
-    usual = (out.shape, out.dtype)
-    found = tuple([(arrays[i].shape, arrays[i].dtype) for i in needed])
-    for layout in found:
-        if layout != usual:
-            return found
-    return None
+def _restorations(primitive: Primitive, arrays: Sequence[Any], out: Any, needed: Sequence[int]) -> Any:
+    """Return shape and dtype of the needed inputs if any was broadcast or promoted, else None.
+
+    None may also stand in place of one that was neither.
+    """
+    pointwise = primitive.family == "elementwise"
+    shape, dtype = out.shape, out.dtype
+    layouts: list[Any] = []
+    differ = False
+    for i in needed:
+        x = arrays[i]
+        if pointwise and _as_large(x, out):
+            layouts.append(None)
+            continue
+        layout = x.shape, x.dtype
+        layouts.append(layout)
+        differ = differ or layout != (shape, dtype)
+    return tuple(layouts) if differ else None
+
+
+def _as_large(x: Any, out: Any) -> bool:
+    """Whether an operand has as many bytes and axes as the result: cheaper than to compare shapes and dtypes.
+
+    An operand that was broadcast or promoted has less, unless the operation is a matrix product, where a
+    factor may have the size of the result by chance.
+    """
+    while True:
+        if x.__class__ is Tensor and out.__class__ is Tensor:
+            x, out = x.data, out.data
+        if x.__class__ is not out.__class__:
+            return False
+        if not isinstance(x, Traced):
+            nbytes = out.nbytes
+            return bool(nbytes and x.nbytes == nbytes and x.ndim == out.ndim)
+        if x.interpreter is not out.interpreter:
+            return False
+        x, out = x.below, out.below  # two values of one batch are alike if their batches are
 
 
 def settle(out: Any) -> Any:
@@ -312,10 +366,16 @@ def settle(out: Any) -> Any:
     kind = out.__class__
     if kind is tuple:
         return tuple([settle(array) for array in out])
-    backend = device.backend_of(out)
-    if backend is None or kind is backend.array_types[0]:
-        return out
-    return backend.xp.asarray(out)
+    try:
+        convert = device.converters[kind]
+    except KeyError:
+        convert = device.converter(out)
+    return out if convert is None else convert(out)
+
+
+def _bare(x: Any) -> Any:
+    """Return a 0-d array as a scalar: NumPy computes with its own in a tenth of the time."""
+    return x if x.__class__ in WEAK else x[()]
 
 
 def wrap(array: Any) -> Tensor:

@@ -31,8 +31,8 @@ class Mode:
     changes : Changes or None
         Where a function that is differentiated on the eager tape notes in-place statements.
     held : int
-        The level of the innermost transformation around the innermost `no_grad` block, if any. That one
-        and those around it take what is computed in the block as constant; those inside do not.
+        The level of the innermost transformation around the innermost `no_grad` block, -1 without a block.
+        That one and those around it take what is computed in the block as constant; those inside do not.
     switch, below : ModeSwitch and Mode, or None
         The block that this mode belongs to, and the mode outside of it.
     """
@@ -45,7 +45,7 @@ class Mode:
         inference: bool = False,
         anomaly: bool = False,
         changes: Any = None,
-        held: int = 0,
+        held: int = -1,
     ) -> None:
         self.grad, self.inference, self.anomaly, self.changes = grad, inference, anomaly, changes
         self.held = held
@@ -54,23 +54,44 @@ class Mode:
 
     def replace(self, **new: Any) -> Mode:
         """Return a new mode with some attributes changed."""
-        return Mode(
-            new.get("grad", self.grad),
-            new.get("inference", self.inference),
-            new.get("anomaly", self.anomaly),
-            new.get("changes", self.changes),
-            new.get("held", self.held),
-        )
+        mode = Mode(self.grad, self.inference, self.anomaly, self.changes, self.held)
+        for name, value in new.items():
+            setattr(mode, name, value)
+        return mode
 
     def recording(self, on: bool) -> Mode:
         """Return a new mode that records, unless `inference_mode` is on, or that does not."""
         if on and self.inference:
             return self.replace(grad=False)
-        return self.replace(grad=on, held=0 if on else depth())
+        return Mode(on, self.inference, self.anomaly, self.changes, -1 if on else depth())
 
 
 _mode: ContextVar[Mode] = ContextVar("everyo_mode", default=Mode())  # noqa: B039 - a Mode is immutable
 current_mode = _mode.get
+
+
+def is_constant(level: int) -> bool:
+    """Whether a transformation of a level takes what is computed now as constant.
+
+    Of a level that this context has not reached is one that runs in another thread: around all blocks here.
+    """
+    held = current_mode().held
+    return held >= level or (held >= 0 and depth() < level)
+
+
+def begin(level: int) -> Mode:
+    """Return the mode in which a transformation of a level begins: no block that is open lies inside it.
+
+    One whose own transformation has ended, as ``set_grad_enabled(False)`` leaves it behind, is from now
+    on one around.
+    """
+    mode = current_mode()
+    if mode.held < level:
+        return mode
+    around = mode.replace(held=level - 1)
+    around.switch, around.below = mode.switch, mode.below
+    _mode.set(around)
+    return around
 
 
 class ModeSwitch:
@@ -81,7 +102,7 @@ class ModeSwitch:
     """
 
     def __new__(cls, *args: Any) -> Any:
-        self = super().__new__(cls)
+        self = object.__new__(cls)
         if args and callable(args[0]):  # used as a bare decorator
             self.__init__()  # type: ignore[misc]
             return self(args[0])
@@ -107,9 +128,12 @@ class ModeSwitch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        mode: Mode | None = current_mode()
+        if mode is not None and mode.switch is self and mode.below is not None:
+            _mode.set(mode.below)
+            return
         # Blocks in generators may end in another order than they began: what began later stays in force.
         # A block that began in another thread or context is not found and changes nothing here.
-        mode: Mode | None = current_mode()
         later: list[ModeSwitch] = []
         while mode is not None and mode.switch is not self:
             if mode.switch is not None:

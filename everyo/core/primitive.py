@@ -103,8 +103,8 @@ class Primitive:
 
     __slots__ = (
         "batch", "broadcasts", "defaults", "family", "forward", "input_names", "jvp", "kernels",
-        "leading", "listed", "missing", "name", "options", "param_names", "plans", "samples", "variadic",
-        "vjp",
+        "leading", "listed", "missing", "name", "options", "param_names", "plans", "readers", "samples",
+        "variadic", "vjp", "written_out",
     )  # fmt: skip
 
     def __init__(
@@ -137,6 +137,8 @@ class Primitive:
         self.defaults = dict(forward.__kwdefaults__ or {})
         self.kernels: dict[type, Callable[..., Any]] = {}
         self.plans: dict[Any, Plan] = {}
+        self.readers: dict[Any, Callable[..., tuple[Any, ...]]] = {}
+        self.written_out: Callable[..., Any] | None = None  # `apply` for this primitive, if there is such
         if len(self.input_names) == 1 and not self.variadic:  # the one rule is that of the one input
             self.vjp = (vjp,) if callable(vjp) and "needs" not in rule_arguments(vjp) else vjp
             self.jvp = (jvp,) if callable(jvp) else jvp
@@ -159,21 +161,28 @@ class Primitive:
 
     def __call__(self, x: Any, /, *others: Any, **params: Any) -> Any:
         """Apply to raw arrays (the result stays raw) or to tensors (recorded); rules use this form."""
-        kernel = self.kernels.get(x.__class__)
-        if kernel is not None and not (others or params or self.defaults):
-            return kernel(x)  # the most frequent case
+        if not others:
+            kernel = self.kernels.get(x.__class__)
+            if kernel is not None:  # the most frequent case; the kernel has defaults of its own
+                return kernel(x, **params) if params else kernel(x)
         if self.defaults:
             params = {**self.defaults, **params}
         return self.on((x, *others), params)
 
     def on(self, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Apply as `__call__` does, with all static parameters: as an interpreter hands a call down."""
+        kernels = self.kernels
         kernel = None
         for operand in inputs:
             if isinstance(operand, Tensor):
-                return apply(self, inputs, params)
-            kernel = kernel or self.kernels.get(operand.__class__)
-        return (kernel or self.kernel_for(inputs))(*inputs, **params)
+                if self.written_out is None or params:
+                    return apply(self, inputs, params)
+                return self.written_out(*inputs)
+            if kernel is None:
+                kernel = kernels.get(operand.__class__)
+        if kernel is None:
+            kernel = self.kernel_for(inputs)
+        return kernel(*inputs, **params) if params else kernel(*inputs)
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
@@ -212,6 +221,14 @@ class Primitive:
         if plan is None:
             plan = self.plans[key] = _compile_plan(self, mask, count, mask if needed is None else needed)
         return plan
+
+    def reader(self, rule: Rule, count: int) -> Callable[..., tuple[Any, ...]]:
+        """Return ``read(params, out, *inputs)``: what a jvp rule reads of a call of `count` inputs."""
+        key = rule, count
+        read = self.readers.get(key)
+        if read is None:
+            read = self.readers[key] = _compile_reader(self, rule, count)
+        return read
 
 
 class _Spy:
@@ -260,11 +277,9 @@ def _compile_plan(primitive: Primitive, mask: int, count: int, needed: int) -> P
     scope["pick"] = lambda cotangents, positions: [cotangents[i] for i in positions]
     pull = _function(f"lambda g, saved, params: {body}", scope)
     found = [_residual(primitive, name) for name in residuals]
-    fixed = primitive.leading if primitive.variadic else count
-    inputs = "".join(f"x{i}, " for i in range(fixed)) + "*inputs" * primitive.variadic
     gather = ", ".join(source for source, _ in found)
     scope["keep"] = primitive.options.get("keep")
-    save = _function(f"lambda out, {inputs}: ({gather},)", scope) if residuals else None
+    save = _function(f"lambda out, {_inputs(primitive, count)}: ({gather},)", scope) if residuals else None
     direct = None
     if (
         len(wanted) == 1
@@ -274,6 +289,22 @@ def _compile_plan(primitive: Primitive, mask: int, count: int, needed: int) -> P
     ):
         direct = rules[wanted[0]]
     return Plan(primitive, save, direct, pull, tuple(origin for _, origin in found), wanted, count)
+
+
+def _compile_reader(primitive: Primitive, rule: Rule, count: int) -> Callable[..., tuple[Any, ...]]:
+    """Write the function that `Primitive.reader` returns as source."""
+    sources = [
+        f"params[{name!r}]" if name in primitive.param_names else _residual(primitive, name)[0]
+        for name in rule_arguments(rule)
+    ]
+    gather = "".join(f"{source}, " for source in sources)
+    return _function(f"lambda params, out, {_inputs(primitive, count)}: ({gather})", {"keep": tuple})
+
+
+def _inputs(primitive: Primitive, count: int) -> str:
+    """Return the inputs of a call of `count` inputs as parameters of a function."""
+    fixed = primitive.leading if primitive.variadic else count
+    return "".join(f"x{i}, " for i in range(fixed)) + "*inputs" * primitive.variadic
 
 
 def _function(source: str, scope: dict[str, Any]) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
+from everyo.core.traced import Traced
 from everyo.errors import EveryOError, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -116,3 +117,13 @@ def keep_kernel(kernels: dict[type, Any], kind: type, kernel: Any) -> None:
     with _guard:
         if not _tracing:
             kernels[kind] = kernel
+
+
+def no_kernel(kernels: dict[type, Any], kind: type) -> Any:
+    """Return None, and let the next look-up find it if `kind` is one of values inside transformations.
+
+    A look-up that fails with an exception takes as long as ten others.
+    """
+    if issubclass(kind, Traced):
+        keep_kernel(kernels, kind, None)
+    return None

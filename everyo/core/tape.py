@@ -47,7 +47,8 @@ class Node:
     age : int
         Grows with every node: a reverse sort by age is a reverse topological order.
     restore : tuple or None
-        Shape and dtype of each needed input where broadcasting or promotion must be undone.
+        Shape and dtype of each needed input where broadcasting or promotion must be undone; None in place
+        of an input that has those of the result.
     extras : Extras or None
         Hooks, the tensor that retains its gradient, the source line: what few nodes have.
     """
@@ -61,7 +62,7 @@ class Node:
     saved: tuple[Any, ...]
     params: dict[str, Any]
     age: int
-    restore: tuple[tuple[tuple[int, ...], Any], ...] | None
+    restore: tuple[tuple[tuple[int, ...], Any] | None, ...] | None
     extras: Extras | None
 
     is_leaf = False

@@ -15,7 +15,7 @@ from everyo.core.modes import current_mode
 from everyo.core.readable import Readable
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node, RemovableHandle
-from everyo.core.traced import Traced, readings, staging
+from everyo.core.traced import Traced, innermost, readings, staging
 from everyo.errors import DTypeError, GraphStateError, describe
 
 
@@ -118,18 +118,13 @@ class Tensor(Readable):
     @property
     def device(self) -> str:
         """The device that holds the data."""
-        data = self.data
-        while isinstance(data, (Traced, Tensor)):
-            data = data.below if isinstance(data, Traced) else data.data
-        return self.backend.device_of(data)
+        return self.backend.device_of(innermost(self))
 
     @property
     def backend(self) -> devices.Backend:
         """The backend that computes on the data."""
         data = self.data
-        while isinstance(data, (Traced, Tensor)):
-            data = data.below if isinstance(data, Traced) else data.data
-        backend = devices.backend_of(data)
+        backend = devices.backend_of(innermost(self) if isinstance(data, Traced) else data)
         assert backend is not None
         return backend
 
@@ -142,8 +137,11 @@ class Tensor(Readable):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether operations on this tensor are recorded."""
-        return self.grad_node is not None
+        """Whether operations on this tensor are recorded, or a transformation differentiates it."""
+        tracer = staging.get()
+        if tracer is not None:
+            return tracer.knows(self, "requires_grad")  # type: ignore[no-any-return]
+        return self.grad_node is not None or (isinstance(self.data, Traced) and self.data.requires_grad)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -151,8 +149,11 @@ class Tensor(Readable):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether no recorded operation made this tensor."""
-        return self.grad_node is None or self.grad_node.is_leaf
+        """Whether no recorded operation made this tensor, and it is no argument of a transformation."""
+        tracer = staging.get()
+        if tracer is not None:
+            return tracer.knows(self, "is_leaf")  # type: ignore[no-any-return]
+        return not self.requires_grad if self.grad_node is None else self.grad_node.is_leaf
 
     @property
     def retains_grad(self) -> bool:

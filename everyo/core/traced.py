@@ -98,6 +98,7 @@ class Interpreter:
     follows = (
         False  # whether derivatives of what it processes may be asked for, with no node or tangent to tell
     )
+    linear = False  # whether what it follows is the argument of a linear map
     writes_outside = False  # whether an in-place change of a parameter from outside is part of its result
 
     def __init__(self) -> None:
@@ -147,7 +148,8 @@ class Interpreter:
 
     def released(self, x: Any) -> Any:
         """Return a result of the function, and let go of the object if it adopted its value."""
-        self._adopted = [entry for entry in self._adopted if entry[0]() is not x]
+        if self._adopted:
+            self._adopted = [entry for entry in self._adopted if entry[0]() is not x]
         if isinstance(getattr(x, "data", None), Traced) and x.data.interpreter is not self:
             require_outer(x, self.level, self.name)
         return x
@@ -166,6 +168,7 @@ class Traced:
 
     __slots__ = ("__weakref__", "below", "interpreter")
     differentiated = False  # whether it carries a derivative of its own
+    batched = False  # whether the value below is that of a batch
 
     def __init__(self, interpreter: Interpreter, below: Any) -> None:
         self.interpreter, self.below = interpreter, below
@@ -184,6 +187,11 @@ class Traced:
     def dtype(self) -> Any:
         """The dtype of the elements."""
         return self.below.dtype
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a transformation differentiates it, or a value below."""
+        return self.differentiated or self.interpreter.follows or getattr(self.below, "requires_grad", False)
 
     def concrete(self, operation: str) -> Any:
         """Return the value as an array or a tensor of the level below, for `item`, `numpy`, `bool`."""
@@ -213,16 +221,17 @@ def top_of(values: Sequence[Any]) -> Traced | None:
     """
     found: Traced | None = None
     highest = 0
+    seen: Any = None
     for value in values:
-        if isinstance(value, Traced):
-            interpreter = value.interpreter
-            if not interpreter.active:
+        if isinstance(value, Traced) and value.interpreter is not seen:
+            seen = value.interpreter
+            if not seen.active:
                 return value
-            level = interpreter.level
+            level = seen.level
             if level > highest:
                 found, highest = value, level
-            elif level == highest and found is not None and interpreter is not found.interpreter:
-                raise _elsewhere(interpreter.name, found.interpreter.name)
+            elif level == highest and found is not None and seen is not found.interpreter:
+                raise _elsewhere(seen.name, found.interpreter.name)
     return found
 
 
@@ -262,9 +271,8 @@ def _elsewhere(outer: str, inner: str) -> GraphStateError:
 
 def innermost(x: Tensor) -> Any:
     """Return the array at the bottom of a tensor, for checks of values: under `vmap` the whole batch."""
-    from everyo.core.tensor import Tensor  # which needs this module
-
     data = x.data
-    while isinstance(data, (Traced, Tensor)):
-        data = data.below if isinstance(data, Traced) else data.data
+    while isinstance(data, Traced):
+        below = data.below
+        data = below.data if hasattr(below, "grad_node") else below  # a tensor, or an array
     return data

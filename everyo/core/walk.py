@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from everyo.core import anomaly
-from everyo.core.cotangents import Partial, Several
+from everyo.core.cotangents import SMALL, Partial, Several, Unsummed, summed
 from everyo.core.device import Backend, backend_of
 from everyo.core.dispatch import settle, wrap, wrap_output
 from everyo.core.modes import Mode, ModeSwitch, current_mode
@@ -71,12 +71,20 @@ class Walk:
     nested : bool, default False
         Others may differentiate what comes out: code of the user's, in hooks and rules, is recorded as the
         current mode says, and what it computes from captured tensors stays linked to them.
+    tape : Interpreter, optional
+        Whose nodes they are, where they are not the eager tape's.
     """
 
     def __init__(
-        self, targets: set[Node] | None, retain: bool, create_graph: bool, nested: bool = False
+        self,
+        targets: set[Node] | None,
+        retain: bool,
+        create_graph: bool,
+        nested: bool = False,
+        tape: Any = None,
     ) -> None:
         self.targets, self.retain, self.create_graph, self.nested = targets, retain, create_graph, nested
+        self.tape = tape
         self.pending: dict[Node, Any] = {}
         self.arrived: dict[Node, Any] = {}
         self.useful: set[Node] | None = None
@@ -117,6 +125,8 @@ class Walk:
         waiting.append((-born, None))  # where to stop
         heapify(waiting)
         usual = next(map(type, pending.values()), None)
+        if usual is not None and issubclass(usual, Partial):
+            usual = None
         node: Any = None
         g: Any = None
         parents: Sequence[Node]
@@ -152,7 +162,7 @@ class Walk:
                 if watch.tripped:
                     cotangents = self._check(plan, cotangents, g, saved)
                 if node.restore is not None:
-                    cotangents = restore(cotangents, node.restore)
+                    cotangents = restore(cotangents, node.restore, True)
                 saved = None  # let go before the next rule allocates
             else:
                 parents, cotangents = self._step(node, g)
@@ -200,13 +210,14 @@ class Walk:
         else:
             if node in self.targets:  # type: ignore[operator]
                 self.arrived[node] = g
-            parents = tuple(p for p in parents if p in self.useful)
+            if not self.useful.issuperset(parents):
+                parents = tuple(p for p in parents if p in self.useful)
         if not parents or plan is None:
             return (), ()
         node.require_saved()
         if len(parents) < len(node.parents):
             plan, undo = _narrowed(node, parents)
-        saved = residual_tensors(node) if self.create_graph else node.saved
+        saved = residual_tensors(node, self.tape) if self.create_graph else node.saved
         if extras is not None:
             if extras.checksums is not None:
                 anomaly.check_unchanged(node)
@@ -291,15 +302,20 @@ def _narrowed(node: Node, parents: Sequence[Node]) -> tuple[Plan, Any]:
     return narrowed, None if node.restore is None else tuple(node.restore[k] for k in keep)
 
 
-def restore(cotangents: Sequence[Any], inputs: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
-    """Undo broadcasting and promotion: the one place where cotangents are summed back."""
+def restore(cotangents: Sequence[Any], layouts: Sequence[Any], later: bool = False) -> list[Any]:
+    """Undo broadcasting and promotion: the one place where cotangents are summed back.
+
+    `later` leaves the sum of a small array to the end: several of them are added up first.
+    """
     restored = list(cotangents)
-    sum_to = op.sum_to
     i = 0
-    for shape, dtype in inputs:
-        c = restored[i]
-        if c is not None and (c.shape != shape or c.dtype != dtype):
-            restored[i] = sum_to.kernels.get(c.__class__, sum_to)(c, shape=shape, dtype=dtype)
+    for layout in layouts:
+        if layout is not None:
+            c = restored[i]
+            if c is not None:
+                shape, dtype = layout
+                if c.shape != shape or c.dtype != dtype:
+                    restored[i] = Unsummed(c, layout) if later and c.size <= SMALL else summed(c, layout)
         i += 1  # noqa: SIM113 - zip and enumerate cost more than the rest
     return restored
 
@@ -329,30 +345,34 @@ def pull_back(node: Node, cotangent: Any) -> Sequence[Any]:
     return cotangents if node.restore is None else restore(cotangents, node.restore)
 
 
-def residual_tensors(node: Node) -> tuple[Any, ...]:
-    """Return what `node` saved as tensors that are linked to the graph again."""
-    parent_of = dict(zip(node.plan.needed, node.parents, strict=True))
+def residual_tensors(node: Node, tape: Any = None) -> tuple[Any, ...]:
+    """Return what `node`, of the eager tape or of `tape`, saved as tensors linked to the graph again."""
+    if not node.saved:
+        return ()
+    parent_of = dict(zip(node.plan.needed, node.parents))
     linked: list[Any] = []
-    for value, origin in zip(node.saved, node.plan.origins, strict=True):
+    for value, origin in zip(node.saved, node.plan.origins):
         if origin == OUT:
-            linked.append(_relink(value, node))
+            linked.append(_relink(value, node, tape))
         elif origin == ALL:
             first = node.plan.primitive.leading
-            linked.append(tuple(_relink(v, parent_of.get(i)) for i, v in enumerate(value, first)))
+            linked.append(tuple(_relink(v, parent_of.get(i), tape) for i, v in enumerate(value, first)))
         elif origin == STATIC:
             linked.append(value)
         else:
-            linked.append(_relink(value, parent_of.get(origin)))
+            linked.append(_relink(value, parent_of.get(origin), tape))
     return tuple(linked)
 
 
-def _relink(value: Any, node: Node | None) -> Any:
+def _relink(value: Any, node: Node | None, tape: Any) -> Any:
+    if tape is not None:
+        return tape.linked(value, node)
     if isinstance(value, tuple):
         return tuple(None if v is None else wrap_output(_written(v), node, i) for i, v in enumerate(value))
     value = _written(value)
     if backend_of(value) is None and not isinstance(value, Traced):
         return value
-    tensor = wrap(value)
+    tensor = wrap(settle(value))
     tensor.grad_node = node
     return tensor
 

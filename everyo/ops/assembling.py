@@ -8,7 +8,7 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.axes import as_integer, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, normalize_shape
 from everyo.ops.gathering import nonzero, take
 from everyo.ops.joining import array_split, concat, split
@@ -380,13 +380,20 @@ def insert(x: Any, obj: Any, values: Any, /, axis: int | None = None) -> Tensor:
     return take(joined, x.backend.xp.asarray(order, dtype="int64"), axis=axis)
 
 
-def trim_zeros(x: Any, /, trim: str = "fb") -> Tensor:
-    """Return a 1-d tensor without the zeros at its front ("f"), its back ("b") or both.
+def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Tensor:
+    """Return a tensor without the slices of zeros at its front ("f"), its back ("b") or both.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape.
+    trim : str, default "fb"
+        Which ends.
+    axis : int or sequence of int, optional
+        Along which axes; all by default.
 
     Raises
     ------
-    ShapeError
-        If the tensor is not 1-d.
     ArgumentError
         If `trim` says something else.
 
@@ -397,17 +404,8 @@ def trim_zeros(x: Any, /, trim: str = "fb") -> Tensor:
     [1. 0. 2.]
     """
     x = as_tensor(x)
-    if x.ndim != 1:
-        raise ShapeError(
-            "zeros are trimmed from one axis",
-            operation="trim_zeros",
-            inputs=describe(x),
-            expected="1 axis",
-            found=f"{x.ndim}",
-            remedy="index the other axes first",
-        )
-    where = trim.lower()
-    if not where or set(where) - set("fb"):
+    ends = trim.lower()
+    if not ends or set(ends) - set("fb"):
         raise ArgumentError(
             "the ends are named f (front) and b (back)",
             operation="trim_zeros",
@@ -415,10 +413,15 @@ def trim_zeros(x: Any, /, trim: str = "fb") -> Tensor:
             found=repr(trim),
             remedy="leave it out for both ends",
         )
-    there = nonzero(x)[0].tolist()
-    if not there:
-        return x[:0]
-    return x[there[0] if "f" in where else 0 : there[-1] + 1 if "b" in where else x.size]
+    index = [slice(None)] * x.ndim
+    there = nonzero(x)
+    for i in normalize_axes(axis, x.ndim, "trim_zeros"):
+        places = there[i].tolist()
+        if not places:
+            index[i] = slice(0, 0)
+        else:
+            index[i] = slice(min(places) if "f" in ends else 0, max(places) + 1 if "b" in ends else None)
+    return x[tuple(index)]
 
 
 def ix_(*sequences: Any) -> tuple[Tensor, ...]:

@@ -17,10 +17,10 @@ from everyo.ops.families import primitive
 from everyo.ops.gathering import take_along_axis
 from everyo.ops.joining import stack
 from everyo.ops.piecewise import clip
-from everyo.ops.reductions import all as every
-from everyo.ops.reductions import any as some
 from everyo.ops.shape import broadcast_arrays, broadcast_to, expand_dims, ravel
 from everyo.ops.sorting import argsort
+from everyo.ops.truth import all as every
+from everyo.ops.truth import any as some
 
 __all__ = ["argpartition", "choose", "lexsort", "partition", "piecewise"]
 

@@ -12,7 +12,7 @@ from everyo.ops.comparison import isfinite, isnan, logical_and, logical_or
 from everyo.ops.complex_parts import imag, real
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.piecewise import where
-from everyo.ops.reductions import all as every
+from everyo.ops.truth import all as every
 
 __all__ = [
     "allclose", "array_equal", "array_equiv", "isclose", "iscomplex", "iscomplexobj", "isneginf", "isposinf",

@@ -5,12 +5,16 @@ A cotangent `g` inside the engine is a plain transpose: ``Re(sum(g * dy)) = Re(s
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from everyo.core.batching import unchanged
+from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
+from everyo.core.tensor import Tensor
 from everyo.ops.arithmetic import ratio_or_zero
+from everyo.ops.axes import as_flag
 from everyo.ops.families import linear, primitive, public
 
 __all__ = ["angle", "conj", "conjugate", "imag", "real"]
@@ -74,12 +78,27 @@ def _angle_tangent(t: Any, x: Any) -> Any:
     return op.imag(ratio_or_zero(t, x)) if x.dtype.kind == "c" else op.zeros_like(t)
 
 
-@public
 @primitive(_angle_cotangent, _angle_tangent, family="elementwise", samples=_numbers)
-def angle(xp: Any, x: Any) -> Any:
+def _angle(xp: Any, x: Any) -> Any:
+    return xp.angle(x)
+
+
+def angle(x: Any, /, deg: bool = False) -> Tensor:
     """Argument of a complex number, elementwise, from -pi to pi; 0 or pi for real numbers.
 
     ``d angle(x) = Im(dx / x)``, and 0 at the origin and for real numbers.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Of any shape.
+    deg : bool, default False
+        In degrees instead of radians.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`, real.
 
     Examples
     --------
@@ -87,7 +106,8 @@ def angle(xp: Any, x: Any) -> Any:
     >>> print(f"{eo.angle(eo.tensor(1 + 1j)):.4f}")
     0.7854
     """
-    return xp.angle(x)
+    out = apply(_angle, (x,))
+    return out * (180 / math.pi) if as_flag(deg, "deg", "angle") else out
 
 
 conjugate = conj

@@ -106,6 +106,7 @@ def cov(
     correction: float | None = None,
     fweights: Any = None,
     aweights: Any = None,
+    dtype: Any = None,
 ) -> Tensor:
     """Covariance matrix of variables: ``sum((x - mean(x)) conj(x - mean(x))^T) / (n - correction)``.
 
@@ -127,6 +128,8 @@ def cov(
         How often each observation was made.
     aweights : tensor, optional
         How much each observation weighs.
+    dtype : dtype-like, optional
+        The dtype to compute in; that of the variables by default.
 
     Returns
     -------
@@ -148,8 +151,7 @@ def cov(
      [-1.  1.]]
     """
     correction = _correction(bias, ddof, correction)
-    if y is not None:
-        x, y = as_tensors((x, y), "cov")
+    x, y = _in_dtype(x, y, dtype)
     matrix = _variables(x, as_flag(rowvar, "rowvar", "cov"), "cov")
     if y is not None:
         matrix = apply(op.concat, (matrix, _variables(y, bool(rowvar), "cov")), {"axis": 0})
@@ -169,6 +171,14 @@ def cov(
             freedom = total - op.sum(both * weights, axis=None, keepdims=False) * correction / total
     out = products / _positive(freedom)
     return op.reshape(out, shape=()) if out.shape[0] == 1 else out
+
+
+def _in_dtype(x: Any, y: Any, dtype: Any) -> tuple[Any, Any]:
+    """Return one or two sets of variables as tensors, of `dtype` if that is given."""
+    given = as_tensors((x,) if y is None else (x, y), "cov")
+    if dtype is not None:
+        given = [v.astype(dtype, copy=False) for v in given]
+    return given[0], None if y is None else given[1]
 
 
 def _positive(freedom: Any) -> Any:
@@ -193,7 +203,7 @@ def _correction(bias: bool, ddof: float | None, correction: float | None) -> flo
     return real_number(given, "cov", "correction")
 
 
-def corrcoef(x: Any, y: Any = None, /, rowvar: bool = True) -> Tensor:
+def corrcoef(x: Any, y: Any = None, /, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
     """Correlation coefficients of variables: their covariances divided by their standard deviations.
 
     What rounding takes beyond -1 and 1 is cut off; its gradient is 0 there, as it is at these bounds. NaN
@@ -207,6 +217,8 @@ def corrcoef(x: Any, y: Any = None, /, rowvar: bool = True) -> Tensor:
         More variables.
     rowvar : bool, default True
         False if the variables are the columns.
+    dtype : dtype-like, optional
+        The dtype to compute in.
 
     Returns
     -------
@@ -225,7 +237,7 @@ def corrcoef(x: Any, y: Any = None, /, rowvar: bool = True) -> Tensor:
     [[ 1. -1.]
      [-1.  1.]]
     """
-    c = cov(x, y, rowvar)
+    c = cov(x, y, rowvar, dtype=dtype)
     if not c.ndim:
         return c / c
     size = op.sqrt(real_part(diagonal(c)))

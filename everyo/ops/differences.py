@@ -107,7 +107,7 @@ def _slope(x: Tensor, h: Tensor, axis: int, edge_order: int) -> Tensor:
             remedy="use edge_order=1, or more points",
         )
     d = neighbours(h, 0) if h.ndim else h
-    if h.ndim and is_known(h) and not h.requires_grad and everywhere(op.equal(d.data, d.data[:1])):
+    if h.ndim and is_known(h) and h.grad_node is None and everywhere(op.equal(d.data, d.data[:1])):
         d = op.getitem(d, index=(0,))  # evenly spaced
     before, here, after = (_part(x, axis, i, n - 2 + i) for i in range(3))
     if d.ndim:

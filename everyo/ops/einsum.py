@@ -24,7 +24,7 @@ Labels = tuple[Any, ...]
 _EXHAUSTIVE = 5  # up to so many operands every order of the products is tried
 
 
-def einsum(*operands: Any) -> Tensor:
+def einsum(*operands: Any, optimize: Any = None) -> Tensor:
     """Sum of products by Einstein's convention: axes are named, and names that the result lacks are summed.
 
     The gradient of each operand is again a sum of products: of the result's gradient with the other
@@ -37,6 +37,8 @@ def einsum(*operands: Any) -> Tensor:
         size 1 broadcast; ``...`` stands for all other axes, which broadcast from the right. Without
         ``->`` the result has the axes of ``...``, then every name that appears once, sorted. Or
         interleaved, with integers as names: ``einsum(x1, [0, 1], x2, [1, 2], [0, 2])``.
+    optimize : optional
+        NumPy's, and without effect: the cheapest order is always looked for.
 
     Returns
     -------

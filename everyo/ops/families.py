@@ -115,9 +115,9 @@ def public(primitive: Primitive) -> Callable[..., Tensor]:
     count = len(primitive.input_names)
     function: Callable[..., Any]
     if count == 1:
-        function = unary(primitive)
+        function = primitive.written_out = unary(primitive)
     elif count == 2:
-        function = binary(primitive)
+        function = primitive.written_out = binary(primitive)
     elif count == 3:
 
         def function(x1: Any, x2: Any, x3: Any, /) -> Any:

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_integer
+from everyo.ops.axes import as_flag, as_integer
+from everyo.ops.contraction import outer
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.known import is_known
 from everyo.ops.linalg.eigen import eigvals
+from everyo.ops.linalg.least_squares import lstsq
+from everyo.ops.linalg.solving import inv
 from everyo.ops.polynomials import coefficients, vander
 from everyo.ops.reductions import inexact
 
 __all__ = ["polydiv", "polyfit", "roots"]
 
 
-def polyfit(x: Any, y: Any, /, deg: int, rcond: float | None = None, *, w: Any = None) -> Tensor:
+def polyfit(
+    x: Any,
+    y: Any,
+    /,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: Any = None,
+    cov: bool | str = False,
+) -> Any:
     """Coefficients of the polynomial that fits points best, in the sense of least squares.
 
     All three of `x`, `y` and `w` have a gradient, that of `eo.linalg.lstsq`.
@@ -35,16 +46,23 @@ def polyfit(x: Any, y: Any, /, deg: int, rcond: float | None = None, *, w: Any =
         Which part of the largest singular value counts as zero; m times the precision by default.
     w : tensor, optional
         A weight for each point, by which its distance is multiplied before it is squared.
+    full : bool, default False
+        Also return what `eo.linalg.lstsq` says of the system: residuals, rank and singular values, and
+        `rcond`.
+    cov : bool or "unscaled", default False
+        Also return the covariance matrix of the coefficients, ``inv(V.T V)`` for the matrix V of powers:
+        times ``sum(residuals**2) / (m - deg - 1)``, unless it is "unscaled" for weights of 1 / sigma.
 
     Returns
     -------
     Tensor
-        ``deg + 1`` coefficients, that of the highest power first; or a matrix with k columns of such.
+        ``deg + 1`` coefficients, that of the highest power first; or a matrix with k columns of such. In a
+        tuple with what else was asked for.
 
     Raises
     ------
     ArgumentError
-        If the degree is negative.
+        If the degree is negative, or there are too few points for a scaled covariance.
     ShapeError
         If the shapes do not fit, or there is no point.
 
@@ -83,9 +101,34 @@ def polyfit(x: Any, y: Any, /, deg: int, rcond: float | None = None, *, w: Any =
     scale = op.where(op.equal(scale, 0), 1, scale)
     rcond = x.size * float(x.backend.xp.finfo(x.dtype).eps) if rcond is None else rcond
     columns = op.reshape(y, shape=(x.size, 1)) if y.ndim == 1 else y
-    solution = apply(op.lstsq, (left / scale, columns), {"rcond": rcond})
+    full = as_flag(full, "full", "polyfit")
+    solution, *others = lstsq(left / scale, columns, rcond)
     solution = solution / op.reshape(scale, shape=(deg + 1, 1))
-    return op.reshape(solution, shape=(deg + 1,)) if y.ndim == 1 else solution
+    fitted = op.reshape(solution, shape=(deg + 1,)) if y.ndim == 1 else solution
+    if full:
+        return (fitted, *others, rcond)
+    if cov is False:
+        return fitted
+    spread = inv(op.matmul(op.matrix_transpose(left / scale), left / scale)) / outer(scale, scale)
+    return fitted, spread if cov == "unscaled" else _scaled(spread, left, columns, solution, y)
+
+
+def _scaled(spread: Tensor, left: Tensor, columns: Tensor, solution: Tensor, y: Tensor) -> Tensor:
+    """Return covariances of coefficients, of each column of values, by the variance of what is left."""
+    count, order = left.shape
+    if count <= order:
+        raise ArgumentError(
+            "there are too few points to tell how much they scatter",
+            operation="polyfit",
+            inputs=describe(y),
+            expected=f"more than {order} points",
+            found=str(count),
+            remedy='pass cov="unscaled", with weights of 1 / sigma',
+        )
+    rest = columns - op.matmul(left, solution)
+    factor = op.sum(rest * rest, axis=(0,), keepdims=False) / (count - order)
+    out = op.reshape(spread, shape=(order, order, 1)) * factor
+    return op.reshape(out, shape=(order, order)) if y.ndim == 1 else out
 
 
 def roots(p: Any, /) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from everyo.backends.accelerated import fused
 from everyo.core.batching import pointwise, unchanged
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
@@ -25,7 +26,7 @@ def _pairs() -> list[Sample]:
 
 
 @elementwise(
-    lambda g, x1, x2: g * (op.sign(x1) * op.copysign(op.ones_like(x1), x2)),
+    fused(lambda g, x1, x2: g * (op.sign(x1) * op.copysign(op.ones_like(x1), x2))),
     lambda g: op.zeros_like(g),
     samples=lambda: [*_pairs(), sample(Values([-1.5, 0.0, 2.0, 0.0]), Values([1.0, 0.5, -0.7, -1.0]))],
     jumps=(1,),

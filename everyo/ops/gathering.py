@@ -9,7 +9,7 @@ from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Integers, Values, sample
 from everyo.core.tensor import Tensor
-from everyo.errors import EveryOError, IndexingError, ShapeError, describe
+from everyo.errors import ArgumentError, EveryOError, IndexingError, ShapeError, describe
 from everyo.ops import index_errors
 from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor, weak
@@ -137,7 +137,7 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
     return apply(_nonzero, (x,))
 
 
-def take(x: Any, indices: Any, /, axis: int | None = None) -> Tensor:
+def take(x: Any, indices: Any, /, axis: int | None = None, *, mode: str = "raise") -> Tensor:
     """Return the slices of `x` at positions along an axis; without `axis`, elements of the flat tensor.
 
     The gradient adds up where a position occurs several times.
@@ -150,11 +150,16 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Tensor:
         Positions, negative ones from the end; its shape takes the place of the axis.
     axis : int, optional
         Along which axis.
+    mode : {"raise", "wrap", "clip"}
+        What becomes of positions outside: an error, the position counted on from the other end, or the
+        nearest end; "clip" takes negative ones to be before the first.
 
     Raises
     ------
     IndexingError
         If a position is outside the axis or no integer.
+    ArgumentError
+        If there is no such mode.
 
     Examples
     --------
@@ -166,11 +171,24 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Tensor:
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     axis = normalize_axis(axis, x.ndim, "take")
+    if mode != "raise":
+        indices = within(as_tensor(indices), x.shape[axis], mode, "take")
     found = positions_in(x, indices, "take")
     try:
         return x[(*(slice(None),) * axis, found)]
     except IndexingError as error:
         raise outside("take", x, found, x.shape, axis, error.found) from None
+
+
+def within(places: Tensor, size: int, mode: str, operation: str) -> Tensor:
+    """Return positions brought into an axis as `mode` says: "wrap" around, "clip" at the ends."""
+    if mode not in ("raise", "wrap", "clip"):
+        raise ArgumentError(
+            "there is no such mode", operation=operation, expected="raise, wrap or clip", found=repr(mode)
+        )
+    if mode == "wrap":
+        return places % size
+    return places.clip(0, size - 1) if mode == "clip" else places
 
 
 def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Tensor:

@@ -358,7 +358,7 @@ def _assigned(x: Tensor, value: Any) -> Any:
         value = weak(value, [x], "setitem")
         complex_ = value.dtype.kind == "c"
         inside = value.level and not value.data.interpreter.writes_outside
-        graph = inside or (value.requires_grad and is_grad_enabled())
+        graph = inside or (value.grad_node is not None and is_grad_enabled())
         if graph and x.dtype.kind not in DIFFERENTIABLE:
             raise DTypeError(
                 "an integer or boolean tensor cannot hold a value that requires grad",

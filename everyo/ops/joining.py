@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_integer, as_integers, normalize_axis
+from everyo.ops.axes import as_flag, as_integer, as_integers, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import linear
 from everyo.ops.shape import atleast_1d, atleast_2d, broadcast_arrays, expand_dims, reshape
@@ -117,7 +117,7 @@ def _operands(arrays: Iterable[Any], operation: str) -> list[Tensor]:
     return as_tensors(items, operation)
 
 
-def concat(arrays: Iterable[Any], /, *, axis: int | None = 0) -> Tensor:
+def concat(arrays: Iterable[Any], /, *, axis: int | None = 0, dtype: Any = None) -> Tensor:
     """Join tensors along an axis that they have; their other axes must agree.
 
     The gradient is cut into the parts again.
@@ -128,6 +128,8 @@ def concat(arrays: Iterable[Any], /, *, axis: int | None = 0) -> Tensor:
         What is joined, in order; dtypes are promoted.
     axis : int or None, default 0
         Along which axis; None joins the flattened tensors.
+    dtype : dtype-like, optional
+        The dtype of the result.
 
     Raises
     ------
@@ -143,10 +145,11 @@ def concat(arrays: Iterable[Any], /, *, axis: int | None = 0) -> Tensor:
     tensors = _operands(arrays, "concat")
     if axis is None:
         tensors, axis = [reshape(x, (x.size,)) for x in tensors], 0
-    return apply(_concat, tensors, {"axis": normalize_axis(axis, tensors[0].ndim, "concat")})
+    joined = apply(_concat, tensors, {"axis": normalize_axis(axis, tensors[0].ndim, "concat")})
+    return joined if dtype is None else joined.astype(dtype, copy=False)
 
 
-def concatenate(arrays: Iterable[Any], /, axis: int | None = 0) -> Tensor:
+def concatenate(arrays: Iterable[Any], /, axis: int | None = 0, *, dtype: Any = None) -> Tensor:
     """Join tensors along an axis that they have: `concat` under NumPy's name.
 
     Examples
@@ -155,10 +158,10 @@ def concatenate(arrays: Iterable[Any], /, axis: int | None = 0) -> Tensor:
     >>> eo.concatenate([eo.ones((2, 1)), eo.ones((2, 3))], 1).shape
     (2, 4)
     """
-    return concat(arrays, axis=axis)
+    return concat(arrays, axis=axis, dtype=dtype)
 
 
-def stack(arrays: Iterable[Any], /, axis: int = 0) -> Tensor:
+def stack(arrays: Iterable[Any], /, axis: int = 0, *, dtype: Any = None) -> Tensor:
     """Join tensors of one shape along a new axis.
 
     The gradient is taken apart along that axis.
@@ -169,6 +172,8 @@ def stack(arrays: Iterable[Any], /, axis: int = 0) -> Tensor:
         What is joined, in order; dtypes are promoted, Python numbers take the dtype of the others.
     axis : int, default 0
         The position of the new axis in the result.
+    dtype : dtype-like, optional
+        The dtype of the result.
 
     Raises
     ------
@@ -183,10 +188,11 @@ def stack(arrays: Iterable[Any], /, axis: int = 0) -> Tensor:
      [2 4]]
     """
     tensors = _operands(arrays, "stack")
-    return apply(_stack, tensors, {"axis": normalize_axis(axis, tensors[0].ndim + 1, "stack")})
+    joined = apply(_stack, tensors, {"axis": normalize_axis(axis, tensors[0].ndim + 1, "stack")})
+    return joined if dtype is None else joined.astype(dtype, copy=False)
 
 
-def vstack(arrays: Iterable[Any], /) -> Tensor:
+def vstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
     """Join tensors as rows: along the first axis, vectors as matrices of one row.
 
     Examples
@@ -196,10 +202,10 @@ def vstack(arrays: Iterable[Any], /) -> Tensor:
     [[1 2]
      [3 4]]
     """
-    return concat([atleast_2d(x) for x in _operands(arrays, "vstack")])
+    return concat([atleast_2d(x) for x in _operands(arrays, "vstack")], dtype=dtype)
 
 
-def hstack(arrays: Iterable[Any], /) -> Tensor:
+def hstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
     """Join tensors side by side: along the second axis, vectors along their only one.
 
     Examples
@@ -209,7 +215,7 @@ def hstack(arrays: Iterable[Any], /) -> Tensor:
     [1 2 3 4]
     """
     tensors = [atleast_1d(x) for x in _operands(arrays, "hstack")]
-    return concat(tensors, axis=min(tensors[0].ndim - 1, 1))
+    return concat(tensors, axis=min(tensors[0].ndim - 1, 1), dtype=dtype)
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
@@ -298,13 +304,15 @@ def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int =
     return [x[(*lead, slice(start, stop))] for start, stop in itertools.pairwise(bounds)]
 
 
-def meshgrid(*xs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*xs: Any, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Return the coordinates of the points of a grid, one tensor for each vector of coordinates.
 
     Parameters
     ----------
     *xs : tensor
         Vectors.
+    sparse : bool, default False
+        Leave axes along which a coordinate does not change at length 1: they broadcast.
     indexing : {"xy", "ij"}
         Whether the first two axes of the results are exchanged ("xy") or in the order of the vectors.
 
@@ -324,6 +332,5 @@ def meshgrid(*xs: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
     if indexing == "xy":
         order[:2] = order[:2][::-1]
     vectors = [reshape(x, (x.size,)) for x in map(as_tensor, xs)]
-    return broadcast_arrays(
-        *(expand_dims(x, [i for i in range(len(xs)) if i != at]) for x, at in zip(vectors, order))
-    )
+    grid = [expand_dims(x, [i for i in range(len(xs)) if i != at]) for x, at in zip(vectors, order)]
+    return tuple(grid) if as_flag(sparse, "sparse", "meshgrid") else broadcast_arrays(*grid)

@@ -7,6 +7,7 @@ from typing import Any
 
 from everyo.core.batching import along
 from everyo.core.dispatch import apply
+from everyo.core.dtypes import as_dtype
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
@@ -20,7 +21,7 @@ from everyo.ops.reductions import (
     Axis,
     AxisParam,
     conjugate,
-    expand,
+    extreme_rules,
     in_dtype,
     inexact,
     prod,
@@ -51,7 +52,16 @@ def _known_numbers(x: Tensor) -> bool:
     return is_known(x) and not anywhere(op.isnan(x.data))
 
 
-def nansum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def nansum(
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """Sum along axes in which NaN counts as 0; the derivative at a NaN is 0.
 
     Parameters and result are those of `sum`.
@@ -65,10 +75,21 @@ def nansum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = 
     >>> print(y.item(), x.grad)
     4.0 [1. 0. 1.]
     """
-    return total(_instead_of_nan(as_tensor(x), 0), axis, dtype=dtype, keepdims=keepdims)
+    return total(
+        _instead_of_nan(as_tensor(x), 0), axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
+    )
 
 
-def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def nanprod(
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """Product along axes in which NaN counts as 1; the derivative at a NaN is 0.
 
     Parameters and result are those of `prod`.
@@ -79,7 +100,9 @@ def nanprod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
     >>> eo.nanprod(eo.tensor([2.0, float("nan"), 3.0])).item()
     6.0
     """
-    return prod(_instead_of_nan(as_tensor(x), 1), axis, dtype=dtype, keepdims=keepdims)
+    return prod(
+        _instead_of_nan(as_tensor(x), 1), axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where
+    )
 
 
 def nancumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
@@ -125,7 +148,9 @@ def _settled(out: Tensor, x: Tensor, axis: Axis, keepdims: bool, operation: str)
     return op.reshape(out, shape=tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
-def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def nanmean(
+    x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, where: Any = None
+) -> Tensor:
     """Mean along axes of the elements that are not NaN; NaN where there is none.
 
     The derivative at a NaN is 0, at other elements one part of their number. Parameters are those of
@@ -142,6 +167,11 @@ def nanmean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool =
     """
 
     def computed(x: Tensor) -> Tensor:
+        if where is not None:
+            from everyo.ops.partial import mask, mean_of  # seldom used
+
+            x = inexact(x)
+            return mean_of(x, axis, keepdims, op.logical_and(mask(where, x), op.equal(x, x)), "nanmean")
         if _known_numbers(x):
             return reduce(op.mean, x, axis, keepdims, operation="nanmean")
         sums = reduce(op.sum, _instead_of_nan(x, 0), axis, True, operation="nanmean")
@@ -182,13 +212,31 @@ def _centre_numbers(xp: Any, x: Any, valid: Any, *, axis: AxisParam) -> Any:
     return out
 
 
+def _spread(
+    name: str, x: Tensor, axis: Axis, keepdims: bool, correction: float, where: Any, mean: Any
+) -> Tensor:
+    from everyo.ops.partial import mask, spread  # seldom used
+
+    chosen = op.logical_and(mask(where, x), op.equal(x, x))
+    return spread(name, x, axis, keepdims, correction, chosen, mean)
+
+
 def _centred(x: Tensor, axis: Axis, operation: str) -> Tensor:
     axes = None if axis is None else normalize_axes(axis, x.ndim, operation)
     return apply(op.centre_numbers, (x, op.equal(x, x)), {"axis": axes})
 
 
 def nanvar(
-    x: Any, /, axis: Axis = None, *, correction: float = 0, keepdims: bool = False, ddof: float | None = None
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    correction: float = 0,
+    keepdims: bool = False,
+    ddof: float | None = None,
+    where: Any = None,
+    mean: Any = None,
 ) -> Tensor:
     """Variance along axes of the elements that are not NaN, whose number n is counted for each result.
 
@@ -201,7 +249,9 @@ def nanvar(
     1.0
     """
     correction = real_number(correction if ddof is None else ddof, "nanvar", "correction")
-    x = inexact(x)
+    x = inexact(x if dtype is None else op.astype(as_tensor(x), dtype=as_dtype(dtype)))
+    if where is not None or mean is not None:
+        return _spread("var", x, axis, keepdims, correction, where, mean)
     if _known_numbers(x):
         return reduce(op.var, x, axis, keepdims, operation="nanvar", correction=correction)
     d = _centred(x, axis, "nanvar")
@@ -211,7 +261,16 @@ def nanvar(
 
 
 def nanstd(
-    x: Any, /, axis: Axis = None, *, correction: float = 0, keepdims: bool = False, ddof: float | None = None
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    correction: float = 0,
+    keepdims: bool = False,
+    ddof: float | None = None,
+    where: Any = None,
+    mean: Any = None,
 ) -> Tensor:
     """Standard deviation along axes of the elements that are not NaN: the square root of `nanvar`.
 
@@ -224,7 +283,9 @@ def nanstd(
     1.0
     """
     correction = real_number(correction if ddof is None else ddof, "nanstd", "correction")
-    x = inexact(x)
+    x = inexact(x if dtype is None else op.astype(as_tensor(x), dtype=as_dtype(dtype)))
+    if where is not None or mean is not None:
+        return _spread("std", x, axis, keepdims, correction, where, mean)
     if _known_numbers(x):
         return reduce(op.std, x, axis, keepdims, operation="nanstd", correction=correction)
     norm = reduce(op.vector_norm, _centred(x, axis, "nanstd"), axis, True, ord=2)
@@ -232,20 +293,7 @@ def nanstd(
     return _settled(norm / op.sqrt(_or_nan(freedom)), x, axis, keepdims, "nanstd")
 
 
-def _winners(x: Any, out: Any, axis: AxisParam, keepdims: bool) -> tuple[Any, Any]:
-    """Return which elements are the extreme, and how many share it."""
-    here = op.equal(x, expand(out, x.shape, axis, keepdims))
-    return here, op.sum(op.astype(here, dtype=x.dtype), axis=axis, keepdims=True)
-
-
-def _extreme_vjp(g: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
-    here, number = _winners(x, out, axis, keepdims)
-    return op.where(here, expand(g, x.shape, axis, keepdims) / number, 0)
-
-
-def _extreme_jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
-    here, number = _winners(x, out, axis, keepdims)
-    return op.sum(op.where(here, t / number, 0), axis=axis, keepdims=keepdims)
+_RULES = extreme_rules(nan=False)
 
 
 def _extreme_samples() -> list[Sample]:
@@ -253,19 +301,21 @@ def _extreme_samples() -> list[Sample]:
     return reduction_samples(sample(ties, axis=(1,), keepdims=False), sample(ties, axis=None, keepdims=False))
 
 
-@primitive(_extreme_vjp, _extreme_jvp, samples=_extreme_samples, batch=along("axis"))
+@primitive(*_RULES, samples=_extreme_samples, batch=along("axis"))
 def _nanmax(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     require_elements(x, axis, "nanmax")
     return xp.fmax_along(x, axis=axis, keepdims=keepdims)
 
 
-@primitive(_extreme_vjp, _extreme_jvp, samples=_extreme_samples, batch=along("axis"))
+@primitive(*_RULES, samples=_extreme_samples, batch=along("axis"))
 def _nanmin(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     require_elements(x, axis, "nanmin")
     return xp.fmin_along(x, axis=axis, keepdims=keepdims)
 
 
-def nanmax(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+def nanmax(
+    x: Any, /, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
     """Largest element along axes that is not NaN; NaN, with derivative 0, where there is none.
 
     The derivative goes to the largest element; equal ones share it equally. Parameters and errors are
@@ -277,10 +327,16 @@ def nanmax(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     >>> eo.nanmax(eo.tensor([1.0, float("nan"), 3.0])).item()
     3.0
     """
+    if initial is not None or where is not None:
+        from everyo.ops.partial import reduced  # seldom used
+
+        return reduced("nanmax", x, axis, keepdims, initial=initial, where=where)
     return _extreme(op.nanmax, x, axis, keepdims)
 
 
-def nanmin(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+def nanmin(
+    x: Any, /, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
     """Smallest element along axes that is not NaN; otherwise as `nanmax`.
 
     Examples
@@ -289,6 +345,10 @@ def nanmin(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     >>> eo.nanmin(eo.tensor([1.0, float("nan"), 3.0])).item()
     1.0
     """
+    if initial is not None or where is not None:
+        from everyo.ops.partial import reduced  # seldom used
+
+        return reduced("nanmin", x, axis, keepdims, initial=initial, where=where)
     return _extreme(op.nanmin, x, axis, keepdims)
 
 

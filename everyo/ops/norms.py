@@ -21,7 +21,6 @@ from everyo.ops.reductions import (
     real_part,
     reduce,
     reduction_samples,
-    require_elements,
 )
 
 __all__ = ["vector_norm"]
@@ -56,11 +55,12 @@ def _norm_jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, ord: fl
 def _norm_samples() -> list[Sample]:
     base = [s.with_params(ord=2) for s in reduction_samples()]
     zeros = sample((0,), axis=None, keepdims=False, ord=2)
+    nothing = [sample((2, 0), axis=(1,), keepdims=False, ord=p) for p in (3, -1)]
     orders = [
         sample(Distinct((2, 3)), axis=(1,), keepdims=False, ord=p) for p in (0.5, 1.5, 2.5, 3, 4, -1, -2.5)
     ]
     partly_zero = [sample(Values([0.0, 1.0, -2.0]), axis=None, keepdims=False, ord=p) for p in (2, 3, 4)]
-    return [*base, zeros, *orders, *partly_zero]
+    return [*base, zeros, *nothing, *orders, *partly_zero]
 
 
 @primitive(_norm_vjp, _norm_jvp, samples=_norm_samples, batch=along("axis"))
@@ -70,10 +70,8 @@ def _vector_norm(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, ord: float
         if total is not None:
             return xp.sqrt(total)
     sizes = xp.abs(x)
-    if ord < 0:
-        require_elements(x, axis, "vector_norm")
-    elif 0 in x.shape:
-        return xp.sum(sizes, axis=axis, keepdims=keepdims)
+    if 0 in x.shape:  # a sum of nothing to the power 1 / ord
+        return xp.sum(sizes, axis=axis, keepdims=keepdims) + (0 if ord > 0 else math.inf)
     extreme = (xp.max if ord > 0 else xp.min)(sizes, axis=axis, keepdims=True)
     # Scaled by a power of two near the extreme element: exact, and no power over- or underflows.
     ordinary = xp.isfinite(extreme) & (extreme > 0)
@@ -117,7 +115,7 @@ def vector_norm(x: Any, /, axis: Axis = None, keepdims: bool = False, ord: float
         Keep the axes, with length 1.
     ord : number, default 2
         The order. 0 counts the nonzero elements, ``inf`` and ``-inf`` mean the largest and smallest
-        absolute value.
+        absolute value. Of no elements it is 0 for positive orders and infinite for negative ones.
 
     Returns
     -------
@@ -129,7 +127,7 @@ def vector_norm(x: Any, /, axis: Axis = None, keepdims: bool = False, ord: float
     DTypeError
         If `ord` is no real number.
     ShapeError
-        If the vectors are empty and the order is ``inf`` or negative.
+        If the vectors are empty and the order is ``-inf``.
 
     Examples
     --------
@@ -154,5 +152,7 @@ def vector_norm(x: Any, /, axis: Axis = None, keepdims: bool = False, ord: float
     if ord == 1:
         return reduce(op.sum, op.abs(x), axis, keepdims)
     if math.isinf(ord):
+        if ord > 0 and not x.size:  # the largest of no absolute values
+            return reduce(op.sum, op.abs(x), axis, keepdims)
         return reduce(op.max if ord > 0 else op.min, op.abs(x), axis, keepdims)
     return reduce(op.vector_norm, x, axis, keepdims, ord=ord)

@@ -15,17 +15,13 @@ from everyo.core.device import backend_of
 from everyo.core.dtypes import in_double_precision
 from everyo.core.tensor import Tensor
 from everyo.ops.creation import as_tensor
-from everyo.ops.numpy_ufuncs import counterpart, into, namespace, reduced, spelled, unsupported
+from everyo.ops.numpy_ufuncs import counterpart, into, namespace, spelled, unsupported
 from everyo.ops.numpy_variants import NOT_SPECIAL, VARIANTS
 from everyo.ops.numpy_writers import WRITERS
 
 _EMPTY = inspect.Parameter.empty
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _ALIASES = {"a_min": "min", "a_max": "max"}
-_REDUCTIONS = {
-    "sum": "add", "prod": "multiply", "max": "maximum", "amax": "maximum", "min": "minimum",
-    "amin": "minimum", "all": "logical_and", "any": "logical_or",
-}  # fmt: skip
 # Computed by NumPy: text, types and integers have no derivative. The second kind are tensors again.
 _DESCRIPTIONS = {
     "np.array2string", "np.array_repr", "np.array_str", "np.common_type", "np.einsum_path",
@@ -188,36 +184,8 @@ def _wrapped(value: Any) -> Any:
 # ---- functions whose arguments mean something else here, by name
 
 
-def _reduction(name: str) -> Callable[..., Any]:
-    def call(a: Any, initial: Any = None, where: Any = True, **options: Any) -> Any:
-        if initial is None and where is True:
-            return NOT_SPECIAL
-        return reduced(_REDUCTIONS[name], a, {"initial": initial, "where": where, **options})
-
-    return call
-
-
 def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
     return namespace().nonzero(condition) if x is None and y is None else NOT_SPECIAL
-
-
-def _rounded(a: Any, decimals: int = 0) -> Any:
-    x = as_tensor(a)
-    if decimals == 0 or (decimals > 0 and x.dtype.kind in "biu"):
-        return namespace().round(x)
-    scale = 10.0 ** abs(decimals)
-    if decimals > 0:
-        return namespace().round(x * scale) / scale
-    return (namespace().round(x / scale) * scale).astype(x.dtype, copy=False)
-
-
-def _joined(name: str, first: str) -> Callable[..., Any]:
-    def call(dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
-        arrays = options.pop(first)
-        result = getattr(namespace(), name)(arrays, **options)
-        return result if dtype is None else result.astype(dtype, copy=False)
-
-    return call
 
 
 def _each(name: str) -> Callable[..., Any]:
@@ -237,15 +205,6 @@ def _reshape(a: Any, shape: Any, order: str = "C", copy: bool | None = None) -> 
 
 def _ravel(a: Any, order: str = "C") -> Any:
     return as_tensor(a).transpose().ravel() if order == "F" else namespace().ravel(a)
-
-
-def _einsum(operands: Sequence[Any], optimize: Any = False, **options: Any) -> Any:
-    return NOT_SPECIAL if options else namespace().einsum(*operands)  # it chooses its own order
-
-
-def _angle(z: Any, deg: bool = False) -> Any:
-    angle = namespace().angle(z)
-    return namespace().rad2deg(angle) if deg else angle
 
 
 def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
@@ -275,23 +234,14 @@ def _shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
 
 
 _SPECIAL: dict[str, Callable[..., Any]] = {
-    **{name: _reduction(name) for name in _REDUCTIONS},
     "where": _where,
-    "round": _rounded,
-    "around": _rounded,
-    "concatenate": _joined("concatenate", "arrays"),
-    "concat": _joined("concat", "arrays"),
-    "stack": _joined("stack", "arrays"),
-    "hstack": _joined("hstack", "tup"),
-    "vstack": _joined("vstack", "tup"),
+    "around": lambda a, decimals=0: namespace().round(a, decimals),
     "atleast_1d": _each("atleast_1d"),
     "atleast_2d": _each("atleast_2d"),
     "atleast_3d": _each("atleast_3d"),
     **{f"{name}_like": _alike(name) for name in ("empty", "full", "ones", "zeros")},
     "reshape": _reshape,
     "ravel": _ravel,
-    "einsum": _einsum,
-    "angle": _angle,
     "shape": lambda a: tuple(a.shape),
     "ndim": lambda a: a.ndim,
     "size": _size,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from everyo.core.device import backend_of
 from everyo.core.dtypes import as_dtype, in_double_precision
 from everyo.core.tensor import Tensor
 from everyo.errors import UnsupportedOperationError, describe
+from everyo.ops import partial
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.methods import fitted
 
@@ -25,7 +25,7 @@ _ACCUMULATIONS = {
     "add": "cumsum", "multiply": "cumprod", "logaddexp": "logcumsumexp",
     "maximum": "cumulative_max", "minimum": "cumulative_min",
 }  # fmt: skip
-_NEUTRAL = {"add": 0, "multiply": 1, "logical_and": True, "logical_or": False, "logaddexp": -math.inf}
+_PARTS = ("initial", "where")
 _found: dict[Any, Callable[..., Any]] = {}
 _ours: set[type] = set()  # classes of operands that were met before
 
@@ -137,26 +137,17 @@ def _call(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any
 
 def reduced(name: str, x: Any, options: dict[str, Any]) -> Any:
     """Return the reduction of a ufunc called `name`, with NumPy's ``initial`` and ``where``."""
-    root = namespace()
     options = {key: value for key, value in options.items() if value is not no_value}
-    dtype, initial, where = (options.pop(key, None) for key in ("dtype", "initial", "where"))
-    x = as_tensor(x) if dtype is None else as_tensor(x).astype(dtype, copy=False)
-    if where is not None and where is not True:
-        neutral = _NEUTRAL.get(name, initial)
-        if neutral is None:
-            remedy = "give initial= too: the result where there is no element"
-            raise unsupported(f"np.{name}.reduce", [x], "where= without initial=", remedy)
-        x = root.where(where, x, neutral)
-    result = getattr(root, REDUCTIONS[name])(x, **options)
-    if dtype is not None:
-        result = result.astype(dtype, copy=False)
-    return result if initial is None else getattr(root, name)(result, initial)
+    dtype, axis, keepdims = options.pop("dtype", None), options.pop("axis", 0), options.pop("keepdims", False)
+    _refuse_options(f"np.{name}.reduce", [x], {k: v for k, v in options.items() if k not in _PARTS})
+    result = partial.reduced(REDUCTIONS[name], x, axis, keepdims, dtype=dtype, **options)
+    return result if dtype is None else result.astype(dtype, copy=False)
 
 
 def _reduce(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any) -> Any:
     if origin(ufunc) is None or ufunc.__name__ not in REDUCTIONS:
         _refused(ufunc, method, inputs, options, out)
-    return reduced(ufunc.__name__, inputs[0], {"axis": 0, **options})
+    return reduced(ufunc.__name__, inputs[0], options)
 
 
 def _accumulate(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any) -> Any:

@@ -10,7 +10,7 @@ from everyo.errors import ShapeError, describe
 from everyo.ops.assembling import resize
 from everyo.ops.creation import as_tensor
 from everyo.ops.float_parts import nan_to_num
-from everyo.ops.gathering import nonzero, put_along_axis
+from everyo.ops.gathering import nonzero, put_along_axis, within
 from everyo.ops.numpy_ufuncs import into
 from everyo.ops.piecewise import where as chosen
 from everyo.ops.shape import broadcast_to, ravel, reshape
@@ -39,14 +39,7 @@ def _written(target: Any, places: Any, values: Any, name: str) -> None:
 
 
 def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    _written(a, within(as_tensor(ind), a.size, mode), v, "np.put")
-
-
-def within(places: Tensor, size: int, mode: str) -> Tensor:
-    """Return positions brought into an axis as `mode` says: "wrap" around, "clip" at the ends."""
-    if mode == "wrap":
-        return places % size
-    return places.clip(0, size - 1) if mode == "clip" else places
+    _written(a, within(as_tensor(ind), a.size, mode, "np.put"), v, "np.put")
 
 
 def _place(arr: Any, mask: Any, vals: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from everyo.core.batching import along, padded
@@ -19,6 +19,9 @@ from everyo.ops.chosen import chosen_places
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import elementwise, primitive
 from everyo.ops.known import anywhere, everywhere, is_known
+from everyo.ops.quantile_places import CONTINUOUS, DISCRETE, Place
+from everyo.ops.weighted_quantiles import checked_weights
+from everyo.ops.weighted_quantiles import ranks as weighted_ranks
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
@@ -166,44 +169,7 @@ def _between(xp: Any, a: Any, b: Any, w: Any) -> Any:
         return xp.where((w == 1) & (a == a), b, out)
 
 
-# ---- where a quantile lies
-
-
-def _half_down(v: Any, n: Any) -> Any:
-    """Return the observation next to `v`; halfway between two that of an even number, counted from 1."""
-    below = op.floor(v)
-    tie = op.logical_and(op.equal(v - below, 0.5), op.equal(op.remainder(below, 2), 1))
-    return op.where(tie, below, op.floor(v + 0.5))
-
-
-def _middle(v: Any) -> Any:
-    return (op.floor(v) + op.ceil(v)) * 0.5
-
-
-def _averaged(v: Any) -> Any:
-    below = op.floor(v)
-    return below + op.where(op.equal(v, below), 0.5, 1.0)
-
-
-Place = Callable[[Any, Any], Any]
-# Where among n sorted elements, counted from 0, the q-quantile lies: Hyndman and Fan (1996), and NumPy's own.
-CONTINUOUS: dict[str, Place] = {
-    "linear": lambda n, q: (n - 1) * q,
-    "midpoint": lambda n, q: _middle((n - 1) * q),
-    "averaged_inverted_cdf": lambda n, q: _averaged(n * q - 1),
-    "interpolated_inverted_cdf": lambda n, q: n * q - 1,
-    "hazen": lambda n, q: n * q - 0.5,
-    "weibull": lambda n, q: (n + 1) * q - 1,
-    "median_unbiased": lambda n, q: n * q + (1 + q) / 3 - 1,
-    "normal_unbiased": lambda n, q: n * q + 0.375 + 0.25 * q - 1,
-}
-DISCRETE: dict[str, Place] = {
-    "lower": lambda n, q: op.floor((n - 1) * q),
-    "higher": lambda n, q: op.ceil((n - 1) * q),
-    "nearest": lambda n, q: op.round((n - 1) * q),
-    "inverted_cdf": lambda n, q: op.ceil(n * q) - 1,
-    "closest_observation": lambda n, q: _half_down(n * q - 1, n),
-}
+# ---- quantiles
 
 
 def _known(method: Any, operation: str) -> Place:
@@ -235,7 +201,7 @@ def _levels(q: Any, x: Tensor, scale: float, operation: str) -> tuple[Any, Any]:
             found=str(q.dtype),
             remedy="convert them first",
         )
-    free = q.requires_grad or not is_known(q)
+    free = q.grad_node is not None or not is_known(q)
     q = op.astype(q if free else q.data, dtype=as_dtype("float64"))
     q = q if scale == 1 else q / scale
     if not free and not everywhere((q >= 0) & (q <= 1)):
@@ -261,7 +227,16 @@ def _rows(x: Tensor, axis: Axis, operation: str) -> tuple[Tensor, tuple[int, ...
 
 
 def _quantile(
-    x: Any, q: Any, axis: Axis, method: str, keepdims: bool, operation: str, *, scale: float, skipna: bool
+    x: Any,
+    q: Any,
+    axis: Axis,
+    method: str,
+    keepdims: bool,
+    operation: str,
+    weights: Any,
+    *,
+    scale: float,
+    skipna: bool,
 ) -> Tensor:
     place = _known(method, operation)
     keepdims = as_flag(keepdims, "keepdims", operation)
@@ -279,8 +254,15 @@ def _quantile(
         x = op.astype(x, dtype=as_dtype("float64"))
     q, dtype = _levels(q, x, scale, operation)
     shape = tuple(x.shape)
+    levels = op.reshape(q, shape=(math.prod(q.shape),))
+    if weights is not None:
+        weights = checked_weights(weights, x, axis, method, operation)
+        weights = _rows(weights, axis, operation)[0]
     x, axes = _rows(x, axis, operation)
-    found = _of_rows(x, op.reshape(q, shape=(math.prod(q.shape),)), place, method in CONTINUOUS, skipna)
+    if weights is None or not x.shape[-1]:
+        found = _of_rows(x, levels, place, method in CONTINUOUS, skipna)
+    else:
+        found = _at(x, weighted_ranks(x, levels, weights, skipna, operation), x.ndim - 1, skipna)
     if found.dtype != dtype and dtype.kind == "f":
         found = op.astype(found, dtype=dtype)
     found = op.transpose(found, axes=(found.ndim - 1, *range(found.ndim - 1)))
@@ -328,7 +310,14 @@ def _at(x: Tensor, ranks: Any, axis: int, skipna: bool) -> Tensor:
 
 
 def quantile(
-    x: Any, q: Any, /, axis: Axis = None, *, method: str = "linear", keepdims: bool = False
+    x: Any,
+    q: Any,
+    /,
+    axis: Axis = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+    weights: Any = None,
 ) -> Tensor:
     """Quantiles along axes: where a part `q` of the sorted elements lies below.
 
@@ -353,6 +342,9 @@ def quantile(
         "closest_observation"; these keep integers.
     keepdims : bool, default False
         Keep the axes, with length 1.
+    weights : tensor, optional
+        How much each element counts, for the method "inverted_cdf": of the shape of `x`, or of its lengths
+        along `axis`. Like `q` in this method they have no gradient.
 
     Returns
     -------
@@ -362,7 +354,8 @@ def quantile(
     Raises
     ------
     ArgumentError
-        If there is no such method or a probability is outside its range.
+        If there is no such method, a probability is outside its range, or weights are negative or come with
+        another method.
     DTypeError
         If `x` or `q` is complex or boolean.
 
@@ -375,11 +368,18 @@ def quantile(
     >>> print(y.item(), x.grad)
     2.5 [0.   0.25 0.75 0.  ]
     """
-    return _quantile(x, q, axis, method, keepdims, "quantile", scale=1, skipna=False)
+    return _quantile(x, q, axis, method, keepdims, "quantile", weights, scale=1, skipna=False)
 
 
 def percentile(
-    x: Any, q: Any, /, axis: Axis = None, *, method: str = "linear", keepdims: bool = False
+    x: Any,
+    q: Any,
+    /,
+    axis: Axis = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+    weights: Any = None,
 ) -> Tensor:
     """Quantiles for probabilities in percent, from 0 to 100; otherwise as `quantile`.
 
@@ -389,7 +389,7 @@ def percentile(
     >>> print(eo.percentile(eo.tensor([1.0, 2.0, 3.0]), [0, 75]))
     [1.  2.5]
     """
-    return _quantile(x, q, axis, method, keepdims, "percentile", scale=100, skipna=False)
+    return _quantile(x, q, axis, method, keepdims, "percentile", weights, scale=100, skipna=False)
 
 
 def median(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
@@ -406,7 +406,7 @@ def median(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     >>> print(x.grad)
     [0.  0.  0.5 0.5]
     """
-    return _quantile(_floats(x), 0.5, axis, "linear", keepdims, "median", scale=1, skipna=False)
+    return _quantile(_floats(x), 0.5, axis, "linear", keepdims, "median", None, scale=1, skipna=False)
 
 
 def _floats(x: Any) -> Tensor:
@@ -415,7 +415,14 @@ def _floats(x: Any) -> Tensor:
 
 
 def nanquantile(
-    x: Any, q: Any, /, axis: Axis = None, *, method: str = "linear", keepdims: bool = False
+    x: Any,
+    q: Any,
+    /,
+    axis: Axis = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+    weights: Any = None,
 ) -> Tensor:
     """Quantiles of the elements that are not NaN; otherwise as `quantile`.
 
@@ -427,11 +434,18 @@ def nanquantile(
     >>> eo.nanquantile(eo.tensor([1.0, float("nan"), 3.0]), 0.25).item()
     1.5
     """
-    return _quantile(x, q, axis, method, keepdims, "nanquantile", scale=1, skipna=True)
+    return _quantile(x, q, axis, method, keepdims, "nanquantile", weights, scale=1, skipna=True)
 
 
 def nanpercentile(
-    x: Any, q: Any, /, axis: Axis = None, *, method: str = "linear", keepdims: bool = False
+    x: Any,
+    q: Any,
+    /,
+    axis: Axis = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+    weights: Any = None,
 ) -> Tensor:
     """Percentiles of the elements that are not NaN; otherwise as `nanquantile`.
 
@@ -441,7 +455,7 @@ def nanpercentile(
     >>> eo.nanpercentile(eo.tensor([1.0, float("nan"), 3.0]), 25).item()
     1.5
     """
-    return _quantile(x, q, axis, method, keepdims, "nanpercentile", scale=100, skipna=True)
+    return _quantile(x, q, axis, method, keepdims, "nanpercentile", weights, scale=100, skipna=True)
 
 
 def nanmedian(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
@@ -453,4 +467,4 @@ def nanmedian(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor
     >>> eo.nanmedian(eo.tensor([1.0, float("nan"), 3.0, 8.0])).item()
     3.0
     """
-    return _quantile(_floats(x), 0.5, axis, "linear", keepdims, "nanmedian", scale=1, skipna=True)
+    return _quantile(_floats(x), 0.5, axis, "linear", keepdims, "nanmedian", None, scale=1, skipna=True)

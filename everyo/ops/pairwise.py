@@ -190,17 +190,17 @@ def _pair_distances(xp: Any, x1: Any, x2: Any) -> Any:
         return xp.astype(lengths, x1.dtype, copy=False)
     out = xp.zeros((*x1.shape[:-1], x2.shape[-2]), dtype=x1.dtype)
     limits = xp.finfo(out.dtype)
+    least, most = limits.tiny**0.5, limits.max**0.5
     for rows, coordinates in _blocks(xp, x1, x2):
-        total: Any = 0
+        total: Any = 0.0
         with xp.errstate(over="ignore", under="ignore"):
-            for differences in coordinates:
+            for k, differences in enumerate(coordinates):
                 differences *= differences
-                total += differences
-        fits = (total > limits.tiny**0.5) & (total < limits.max**0.5)
-        lengths = xp.sqrt(total)
-        if not xp.all(fits):  # squares that may have left the range of the floats, and zeros
-            *lead, i, j = places = xp.nonzero(~fits)
+                total = xp.add(total, differences, out=total) if k else differences
+        lengths = xp.sqrt(total, out=out[..., rows, :])
+        if total.size and not least < xp.min(total) <= xp.max(total) < most:
+            # squares that may have left the range of the floats, and zeros
+            *lead, i, j = places = xp.nonzero(~((total > least) & (total < most)))
             vectors = x1[..., rows, :][(*lead, i)] - x2[(*lead, j)]
             lengths[places] = op.vector_norm(vectors, axis=(1,), keepdims=False, ord=2)
-        out[..., rows, :] = lengths
     return out

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from everyo.backends.accelerated import fused
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
+from everyo.ops.axes import as_integer
 from everyo.ops.families import elementwise
 
 __all__ = ["ceil", "clip", "floor", "maximum", "minimum", "round", "trunc", "where"]
@@ -40,16 +42,44 @@ def ceil(xp: Any, x: Any) -> Any:
 
 
 @elementwise(lambda g: op.zeros_like(g), jumps=(0,))
-def round(xp: Any, x: Any) -> Any:
-    """Nearest whole number, elementwise; halves go to the even one. The derivative is 0.
+def _round(xp: Any, x: Any) -> Any:
+    return xp.round(x)
+
+
+@elementwise(lambda g: op.zeros_like(g), jumps=(0,), samples=lambda: [sample((2, 3), decimals=1)])
+def _round_to(xp: Any, x: Any, *, decimals: int) -> Any:
+    return xp.round(x, decimals=decimals)
+
+
+def round(x: Any, /, decimals: int = 0) -> Tensor:
+    """Nearest number with so many decimals, elementwise; halves go to the even one. The derivative is 0.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Of any shape and dtype; of a complex number both parts are rounded.
+    decimals : int, default 0
+        How many decimals stay: none for whole numbers, and a negative number for multiples of 10, 100, ...
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    DTypeError
+        If `decimals` is no integer.
 
     Examples
     --------
     >>> import everyo as eo
-    >>> print(eo.round(eo.tensor([0.5, 1.5, -1.7])))
-    [ 0.  2. -2.]
+    >>> print(eo.round(eo.tensor([0.5, 1.5, -1.7])), eo.round(eo.tensor([2.345]), decimals=1))
+    [ 0.  2. -2.] [2.3]
     """
-    return xp.round(x)
+    if decimals == 0:
+        return _round(x)
+    return apply(op.round_to, (x,), {"decimals": as_integer(decimals, "the number of decimals", "round")})
 
 
 @elementwise(lambda g: op.zeros_like(g), jumps=(0,))
@@ -65,11 +95,13 @@ def trunc(xp: Any, x: Any) -> Any:
     return xp.trunc(x)
 
 
+@fused
 def _greater_share(g: Any, x1: Any, x2: Any) -> Any:
     """The part of a maximum's cotangent that belongs to `x1`; a NaN takes it whole."""
     return op.where(x1 == x2, 0.5 * g, op.where(x1 < x2, 0, g))
 
 
+@fused
 def _smaller_share(g: Any, x1: Any, x2: Any) -> Any:
     return op.where(x1 == x2, 0.5 * g, op.where(x1 > x2, 0, g))
 
@@ -157,9 +189,9 @@ def where(xp: Any, condition: Any, x1: Any, x2: Any) -> Any:
 
 
 def _inside(g: Any, x: Any, min: Any, max: Any) -> Any:
-    if min is not None:
-        g = op.where(x < min, 0, g)
-    return g if max is None else op.where(x > max, 0, g)
+    if min is None:
+        return g if max is None else op.where(x > max, 0, g)
+    return op.where(x < min if max is None else op.logical_or(x < min, x > max), 0, g)
 
 
 def _at_min(g: Any, x: Any, min: Any, max: Any) -> Any:

@@ -79,7 +79,9 @@ def _pool_winners(xp: Any, x: Any, out: Any, *, window: Window) -> Any:
             xp.equal(element[block], out[block], out=here[block])
             if void:
                 here[block] |= (element[block] != element[block]) & (out[block] != out[block])
-            number[block] += xp.astype(here[block], number.dtype)
+            number[block] += xp.as_bytes(here[block])
+    if number.size and xp.min(number) == xp.max(number) == 1:
+        return winners, xp.broadcast_to(xp.ones((), dtype=out.dtype), number.shape)
     return winners, xp.astype(number, out.dtype)
 
 
@@ -113,6 +115,9 @@ _PLANE = Window((2, 1), (2, 1), (1, 2), ((0, 0), (0, 0)))
 def _spread_to_chosen(xp: Any, x: Any, winners: Any, *, sizes: tuple[int, ...], window: Window) -> Any:
     """Add the value of each window to its chosen elements."""
     lead = x.shape[: x.ndim - len(sizes)]
+    single = _only_ones(xp, winners) if x.size >= _BLOCK else None
+    if single is not None:
+        return _scattered(xp, x, single, sizes, window)
     total = xp.zeros((*lead, *sizes), dtype=x.dtype)
     finite = bool(xp.all(xp.isfinite(x)))
     whole = [slice(0, n) for n in x.shape[len(lead) :]]
@@ -122,6 +127,44 @@ def _spread_to_chosen(xp: Any, x: Any, winners: Any, *, sizes: tuple[int, ...], 
             part = x[block] * chosen[block] if finite else xp.where(chosen[block], x[block], 0)
             total[(..., *_places(window, offset, [rows, *whole[1:]]))] += part
     return total
+
+
+def _only_ones(xp: Any, winners: Any) -> Any | None:
+    """Return which element of each window is chosen, if in each of them exactly one is."""
+    if winners.dtype.kind != "b" or winners.shape[0] > 255:
+        return None
+    number, which = (xp.zeros(winners.shape[1:], dtype="uint8") for _ in range(2))
+    for i, chosen in enumerate(winners):
+        chosen = xp.as_bytes(chosen)
+        number += chosen
+        which += chosen * xp.uint8(i)
+    return which if xp.min(number) == xp.max(number) == 1 else None
+
+
+def _scattered(xp: Any, x: Any, which: Any, sizes: tuple[int, ...], window: Window) -> Any:
+    """Add the value of each window to one of its elements."""
+    shape, rank = (*x.shape[: x.ndim - len(sizes)], *sizes), len(sizes)
+    steps = [math.prod(shape[i + 1 :]) for i in range(x.ndim)]
+    moves = [step * d for step, d in zip(steps[-rank:], window.dilation, strict=True)]
+    table = xp.asarray(
+        [sum(o * m for o, m in zip(offset, moves, strict=True)) for offset in _offsets(window)]
+    )
+    strides = (1,) * (x.ndim - rank) + window.stride
+    origins = [
+        xp.reshape(xp.arange(n) * (step * stride), (n, *(1,) * (x.ndim - 1 - i)))
+        for i, (n, step, stride) in enumerate(zip(x.shape, steps, strides, strict=True))
+    ]
+
+    def places(rows: slice) -> Any:
+        found = table[which[_part(rows, rank)]]
+        for i, origin in enumerate(origins):
+            found += origin[rows] if i == x.ndim - rank else origin
+        return (xp.reshape(found, (-1,)),)
+
+    parts = [*_parts(x.shape, rank)]
+    values = (xp.reshape(x[_part(rows, rank)], (-1,)) for rows in parts)
+    total = xp.assemble(map(places, parts), values, [True] * len(parts), (math.prod(shape),), x.dtype)
+    return xp.reshape(total, shape)
 
 
 def _places(window: Window, offset: tuple[int, ...], positions: list[slice]) -> list[slice]:

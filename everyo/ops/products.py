@@ -15,7 +15,16 @@ from everyo.ops.reductions import conjugate
 __all__ = ["cross", "kron", "matvec", "vecmat"]
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+def cross(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axis: int | None = None,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+) -> Tensor:
     """Return the cross products of the vectors of three elements along an axis.
 
     ``d(x1 x x2) = dx1 x x2 + x1 x dx2``, so ``dx1 = x2 x g`` and ``dx2 = g x x1``.
@@ -24,8 +33,10 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     ----------
     x1, x2 : tensor
         The axis has three elements in each; the others broadcast.
-    axis : int, default -1
-        The axis of the vectors.
+    axis : int, optional
+        The axis of the vectors, in place of the other three; the last by default.
+    axisa, axisb, axisc : int, default -1
+        The axis of the vectors in `x1`, in `x2` and in the result.
 
     Returns
     -------
@@ -46,14 +57,15 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     [0. 0. 1.]
     """
     x1, x2 = as_tensors((x1, x2), "cross")
-    places = [normalize_axis(axis, len(x.shape), "cross") for x in (x1, x2)]
+    first, second, third = (axisa, axisb, axisc) if axis is None else (axis,) * 3
+    places = [normalize_axis(a, len(x.shape), "cross") for a, x in ((first, x1), (second, x2))]
     sizes = [x.shape[p] for x, p in zip((x1, x2), places)]
     if sizes != [3, 3]:
         raise ShapeError(
             "a cross product is one of vectors with three elements",
             operation="cross",
             inputs=describe(x1, x2),
-            expected=f"3 elements along axis {axis}",
+            expected=f"3 elements along axis {first} and axis {second}",
             found=f"{sizes[0]} and {sizes[1]}",
             remedy="append zeros to vectors of a plane",
         )
@@ -64,7 +76,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     a, b = ([part(x, p, k) for k in range(3)] for x, p in zip((x1, x2), places))
     elements = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
     rank = len(elements[0].shape) + 1
-    return op.stack(*elements, axis=normalize_axis(axis, rank, "cross"))
+    return op.stack(*elements, axis=normalize_axis(third, rank, "cross"))
 
 
 def kron(a: Any, b: Any, /) -> Tensor:

@@ -13,8 +13,8 @@ from everyo.ops.choosing import known
 from everyo.ops.creation import as_tensor, as_tensors, ones
 from everyo.ops.ranges import is_plain, linspace
 from everyo.ops.rearranging import tril
-from everyo.ops.reductions import all as every
 from everyo.ops.shape import broadcast_arrays, expand_dims, moveaxis
+from everyo.ops.truth import all as every
 
 __all__ = ["geomspace", "logspace", "tri"]
 

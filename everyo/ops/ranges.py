@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from everyo.core.device import backend_for
@@ -70,9 +71,10 @@ def linspace(
     dtype: Any = None,
     device: str | None = None,
     endpoint: bool = True,
+    retstep: bool = False,
     axis: int = 0,
     requires_grad: bool = False,
-) -> Tensor:
+) -> Any:
     """Return `num` evenly spaced numbers from `start` to `stop`.
 
     ``d(result)/d(start)`` falls from 1 to 0 and ``d(result)/d(stop)`` rises, if these are tensors.
@@ -87,13 +89,16 @@ def linspace(
         The dtype of the result; numbers are rounded down to integers.
     endpoint : bool, default True
         Whether `stop` is the last of them.
+    retstep : bool, default False
+        Also return the distance between two of them.
     axis : int, default 0
         The axis of the result along which they lie, if the ends have axes.
 
     Returns
     -------
     Tensor
-        Of shape ``(num,)``, or the shape of the ends with an axis of `num` more.
+        Of shape ``(num,)``, or the shape of the ends with an axis of `num` more; in a tuple with the
+        distances if `retstep`.
 
     Raises
     ------
@@ -111,6 +116,20 @@ def linspace(
      [4.  4. ]]
     """
     endpoint = as_flag(endpoint, "endpoint", "linspace")
+    if as_flag(retstep, "retstep", "linspace"):
+        points = linspace(
+            start,
+            stop,
+            num,
+            dtype=dtype,
+            device=device,
+            endpoint=endpoint,
+            axis=axis,
+            requires_grad=requires_grad,
+        )
+        low, high = as_tensors((start, stop), "linspace")
+        parts = num - endpoint
+        return points, (high - low) / parts if parts else (high - low) * math.nan
     if not is_plain(start) or not is_plain(stop):
         return _between((start, stop), num, dtype, device, endpoint, axis)
     backend, place = backend_for(device)

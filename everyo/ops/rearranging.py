@@ -232,8 +232,10 @@ def diag(x: Any, /, k: int = 0) -> Tensor:
     return apply(op.assemble, (x, *arrays), {"indices": ((DISTINCT, DISTINCT),), "shape": (n, n)})
 
 
-def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: Any = None) -> Tensor:
     """Return the sum of a diagonal of the matrices in two axes; the gradient lands on that diagonal.
+
+    `dtype` is that to sum in, as in `sum`.
 
     Examples
     --------
@@ -241,7 +243,7 @@ def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     >>> print(eo.trace(eo.tensor([[1, 2], [3, 4]])))
     5
     """
-    return diagonal(x, offset, axis1, axis2).sum(axis=-1)
+    return diagonal(x, offset, axis1, axis2).sum(axis=-1, dtype=dtype)
 
 
 def _pad_batch(pad: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:

@@ -11,6 +11,7 @@ from everyo.ops.families import primitive
 
 __all__: list[str] = []
 
+_LONG = 64  # elements of a segment on average for which a call of its own pays
 _DISCRETE: dict[str, Any] = {"missing": "its results are discrete"}
 
 
@@ -52,7 +53,9 @@ class _Rows:
         self.starts = xp.flatnonzero(marks)
         self.size = here.size
         if self.tied:
-            self.joined = self.flat(again)[self.starts]
+            self.joined = self.flat(again)
+            if self.starts.size != self.size:
+                self.joined = self.joined[self.starts]
             self.rank = self._ranks()
 
     def flat(self, x: Any) -> Any:
@@ -66,8 +69,11 @@ class _Rows:
 
     def _ranks(self) -> Any:
         """Return how many equal records there are up to each."""
-        places = self.xp.arange(1, self.starts.size + 1)
-        return places - self.xp.running_max(self.xp.where(self.joined, 0, places - 1))
+        xp, number = self.xp, self.starts.size
+        first = xp.flatnonzero(~self.joined)
+        ranks = xp.arange(1, number + 1)
+        ranks -= xp.repeat(first, xp.diff(first, append=number))
+        return ranks
 
     def lengths(self) -> Any:
         """Return the lengths of the runs."""
@@ -123,10 +129,13 @@ def _share_to_records(xp: Any, g: Any, here: Any, again: Any, *, axis: int) -> A
     if not g.size:
         return xp.zeros_like(g)
     rows = _Rows(xp, here, again, axis)
-    sums = xp.sums_between(rows.flat(g), rows.starts)
+    all_are = rows.starts.size == g.size
+    sums = xp.copy(rows.flat(g)) if all_are else xp.sums_between(rows.flat(g), rows.starts)
     if rows.tied:
-        sums = sums / xp.astype(rows.rank, sums.dtype)
+        xp.divide(sums, rows.rank, out=sums)
         sums = op.segment_sums(sums, rows.joined, axis=0, reverse=True)
+    if all_are:
+        return rows.back(sums, g)
     out = xp.zeros(g.size, dtype=g.dtype)
     out[rows.starts] = sums
     return rows.back(out, g)
@@ -174,7 +183,23 @@ def _segment_sums(xp: Any, x: Any, joined: Any, *, axis: int, reverse: bool) -> 
     """Running sum that starts anew where an element is not joined to the one before it."""
     if not xp.any(joined):
         return x
+    if x.ndim == 1:
+        starts = xp.flatnonzero(~joined)
+        if starts.size * _LONG <= x.size:
+            return _one_by_one(xp, x, [int(starts[i]) for i in range(starts.size)], reverse)
     factors = xp.astype(joined, x.dtype)
     if reverse:
         factors = op.delay(factors, axis=axis, reverse=True)
     return op.linear_recurrence(factors, x, axis=axis, reverse=reverse)
+
+
+def _one_by_one(xp: Any, x: Any, starts: list[int], reverse: bool) -> Any:
+    """Return the running sums of each of a few long segments."""
+    out = xp.empty_like(x)
+    for start, end in zip([0, *starts], [*starts, x.size]):
+        segment = slice(start, end)
+        if reverse:
+            xp.cumsum(x[segment][::-1], out=out[segment][::-1])
+        else:
+            xp.cumsum(x[segment], out=out[segment])
+    return out

@@ -18,7 +18,7 @@ from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, primitive
 
-__all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "mean", "min", "prod", "sum"]
+__all__ = ["amax", "amin", "max", "mean", "min", "prod", "sum"]
 
 Axis: TypeAlias = "int | Sequence[int] | None"
 AxisParam: TypeAlias = "tuple[int, ...] | None"  # what primitives get: positive axes, None for all
@@ -50,6 +50,13 @@ def spread(g: Any, x_shape: tuple[int, ...], axis: AxisParam, keepdims: bool) ->
 def count(x_shape: tuple[int, ...], axis: AxisParam) -> int:
     """Return how many elements each result is reduced from."""
     return math.prod(x_shape if axis is None else [x_shape[i] for i in axis])
+
+
+def partly(name: str, x: Any, axis: Axis, keepdims: bool, **options: Any) -> Tensor:
+    """Return a reduction of some of the elements, or of one more."""
+    from everyo.ops.partial import reduced  # seldom used
+
+    return reduced(name, x, axis, keepdims, **options)
 
 
 def in_dtype(function: Callable[[Tensor], Tensor], x: Any, dtype: Any) -> Tensor:
@@ -111,7 +118,16 @@ def _sum(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     return xp.sum(x, axis=axis, keepdims=keepdims)
 
 
-def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def sum(
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """Sum of the elements along axes.
 
     The gradient of each element is that of the sum it went into.
@@ -126,6 +142,10 @@ def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fal
         The dtype to sum in. By default that of `x`; small integers and booleans grow to int64.
     keepdims : bool, default False
         Keep the summed axes, with length 1.
+    initial : number or tensor, optional
+        One more term.
+    where : tensor of booleans, optional
+        Which elements take part, of a shape that broadcasts to that of `x`; all by default.
 
     Returns
     -------
@@ -138,6 +158,10 @@ def sum(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fal
     >>> print(eo.sum(eo.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0))
     [4. 6.]
     """
+    if initial is not None or where is not None:
+        return partly("sum", x, axis, keepdims, initial=initial, where=where, dtype=dtype)
+    if dtype is None:
+        return reduce(_sum, x, axis, keepdims)
     return in_dtype(lambda x: reduce(_sum, x, axis, keepdims), x, dtype)
 
 
@@ -155,7 +179,9 @@ def _mean(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     return xp.asarray(mean, dtype=float16) if half else mean
 
 
-def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def mean(
+    x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, where: Any = None
+) -> Tensor:
     """Arithmetic mean along axes.
 
     The gradient of each element is that of its mean, divided by the number of elements.
@@ -170,6 +196,8 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
         The dtype of the result. By default that of `x`, float64 for integers and booleans.
     keepdims : bool, default False
         Keep the axes, with length 1.
+    where : optional
+        Which elements take part, as in `sum`.
 
     Returns
     -------
@@ -182,22 +210,24 @@ def mean(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     >>> print(eo.mean(eo.tensor([[1.0, 2.0], [3.0, 6.0]]), axis=1))
     [1.5 4.5]
     """
+    if where is not None:
+        from everyo.ops.partial import mean_of  # seldom used
+
+        return in_dtype(lambda x: mean_of(x, axis, keepdims, where), x, dtype)
     return in_dtype(lambda x: reduce(_mean, x, axis, keepdims), x, dtype)
 
 
-def product_of_others(x: Any, axis: int) -> Any:
-    """Return for each element the product of all others along `axis`, right where elements are zero."""
-    before = op.cumprod(x, axis=axis, reverse=False, exclusive=True)
-    after = op.cumprod(x, axis=axis, reverse=True, exclusive=True)
-    return op.multiply_absorbing(before, after)
-
-
 def _prod_vjp(g: Any, x: Any, axis: int) -> Any:
-    return op.multiply_absorbing(expand(g, x.shape, (axis,), False), product_of_others(x, axis))
+    return op.prod_pull(g, x, axis=axis)
 
 
-def _prod_jvp(t: Any, x: Any, axis: int) -> Any:
-    return op.sum(op.multiply_absorbing(t, product_of_others(x, axis)), axis=(axis,), keepdims=False)
+def _prod_jvp(t: Any, x: Any, out: Any, axis: int) -> Any:
+    return prod_push(t, op.ones_like(out), x, axis)
+
+
+def prod_push(t: Any, ones: Any, x: Any, axis: int) -> Any:
+    """Return the change of products along an axis, given that of their factors."""
+    return op.sum(op.multiply_absorbing(t, op.prod_pull(ones, x, axis=axis)), axis=(axis,), keepdims=False)
 
 
 def _prod_samples() -> list[Sample]:
@@ -225,7 +255,16 @@ def zero_absorbs(xp: Any, multiply: Callable[[Any], Any], x: Any) -> Any:
     return xp.where(has_zero & (others == others), xp.zeros_like(out), out)
 
 
-def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def prod(
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """Product of the elements along axes.
 
     The gradient of an element is the product of all others, exact to every order where elements are
@@ -241,6 +280,8 @@ def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
         The dtype to multiply in. By default that of `x`; small integers and booleans grow to int64.
     keepdims : bool, default False
         Keep the axes, with length 1.
+    initial, where : optional
+        One more factor, and which elements take part, as in `sum`.
 
     Returns
     -------
@@ -255,6 +296,8 @@ def prod(x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = Fa
     >>> print(x.grad)
     [6. 0. 0.]
     """
+    if initial is not None or where is not None:
+        return partly("prod", x, axis, keepdims, initial=initial, where=where, dtype=dtype)
     x = as_tensor(x)
     axes = normalize_axes(axis, x.ndim, "prod")
     out = in_dtype(lambda x: _prod_along(x, axes), x, dtype)
@@ -272,20 +315,50 @@ def _prod_along(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return apply(_prod, (x,), {"axis": len(kept)})
 
 
-def _tied(x: Any, out: Any, axis: AxisParam, keepdims: bool) -> tuple[Any, Any]:
-    """Return which elements are the extreme (a NaN is, wherever there is one) and how many share it."""
-    here = op.logical_or(op.equal(x, expand(out, x.shape, axis, keepdims)), op.not_equal(x, x))
-    return here, op.sum(op.astype(here, dtype=x.dtype), axis=axis, keepdims=True)
+def _extremes_samples() -> list[Sample]:
+    x = Values([[1.0, 2.0, 2.0], [2.0, 3.0, 1.0]])
+    return [
+        sample(x, Values([2.0, 3.0]), axis=(1,), keepdims=False, nan=True),
+        sample(x, Values([[1.0], [1.0]]), axis=(1,), keepdims=True, nan=False),
+        sample(x, Values(3.0), axis=None, keepdims=False, nan=True),
+        sample((), (), axis=None, keepdims=False, nan=True),
+        sample((0, 3), (0,), axis=(1,), keepdims=False, nan=False),
+    ]
 
 
-def _extreme_vjp(g: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
-    here, number = _tied(x, out, axis, keepdims)
-    return op.where(here, expand(g, x.shape, axis, keepdims) / number, 0)
+@primitive(None, None, missing="its results are discrete", samples=_extremes_samples, batch=along("axis"))
+def _extremes(xp: Any, x: Any, out: Any, *, axis: AxisParam, keepdims: bool, nan: bool) -> Any:
+    """Return which elements are the extreme `out` and how many share it, in the dtype of `x`.
+
+    Where it is NaN these are the NaN if `nan`, and none otherwise.
+    """
+    out = expand(out, x.shape, axis, keepdims)
+    here = xp.asarray(x == out)
+    if nan and x.dtype.kind == "f" and xp.any(out != out):
+        here = here | ((x != x) & (out != out))
+    if axis is None:
+        number = xp.reshape(xp.count_nonzero(here), (1,) * x.ndim)
+    else:
+        few = count(x.shape, axis) < 1 << 16
+        number = xp.sum(here, axis=axis, keepdims=True, dtype="uint16" if few else "int64")
+    return here, xp.astype(xp.asarray(number), x.dtype)
 
 
-def _extreme_jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
-    here, number = _tied(x, out, axis, keepdims)
-    return op.sum(op.where(here, t, 0) / number, axis=axis, keepdims=keepdims)
+def extreme_rules(nan: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return vjp and jvp of an extreme; equal ones share it, NaN only if `nan`."""
+
+    def vjp(g: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
+        here, number = op.extremes(x, out, axis=axis, keepdims=keepdims, nan=nan)
+        return op.where(here, expand(g, x.shape, axis, keepdims) / number, 0)
+
+    def jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
+        here, number = op.extremes(x, out, axis=axis, keepdims=keepdims, nan=nan)
+        return op.sum(op.where(here, t / number, 0), axis=axis, keepdims=keepdims)
+
+    return vjp, jvp
+
+
+_RULES = extreme_rules(nan=True)
 
 
 def _extreme_samples() -> list[Sample]:
@@ -293,19 +366,21 @@ def _extreme_samples() -> list[Sample]:
     return reduction_samples(sample(ties, axis=(1,), keepdims=False), sample(ties, axis=None, keepdims=False))
 
 
-@primitive(_extreme_vjp, _extreme_jvp, samples=_extreme_samples, batch=along("axis"))
+@primitive(*_RULES, samples=_extreme_samples, batch=along("axis"))
 def _max(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     require_elements(x, axis, "max")
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
-@primitive(_extreme_vjp, _extreme_jvp, samples=_extreme_samples, batch=along("axis"))
+@primitive(*_RULES, samples=_extreme_samples, batch=along("axis"))
 def _min(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     require_elements(x, axis, "min")
     return xp.min(x, axis=axis, keepdims=keepdims)
 
 
-def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+def max(
+    x: Any, /, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
     """Largest element along axes; NaN where there is a NaN. ``eo.amax`` is the same function.
 
     The gradient goes to the largest element; equal ones share it equally.
@@ -318,6 +393,10 @@ def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
         The axes to search; all by default.
     keepdims : bool, default False
         Keep the axes, with length 1.
+    initial : number or tensor, optional
+        One more element. Equal to the largest one it gets half of the gradient.
+    where : tensor of booleans, optional
+        Which elements take part, as in `sum`; with `initial`, the result where there is none.
 
     Returns
     -------
@@ -328,6 +407,8 @@ def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     ------
     ShapeError
         If there is no element to choose from.
+    ArgumentError
+        If there is `where` without `initial`.
 
     Examples
     --------
@@ -337,10 +418,14 @@ def max(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     >>> print(x.grad)
     [0.5 0.  0.5]
     """
+    if initial is not None or where is not None:
+        return partly("max", x, axis, keepdims, initial=initial, where=where)
     return reduce(_max, x, axis, keepdims)
 
 
-def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+def min(
+    x: Any, /, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
     """Smallest element along axes; NaN where there is a NaN. ``eo.amin`` is the same function.
 
     The gradient goes to the smallest element; equal ones share it equally. Parameters, result and
@@ -352,78 +437,9 @@ def min(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     >>> print(eo.min(eo.tensor([[2.0, 1.0], [3.0, 4.0]]), axis=1))
     [1. 3.]
     """
+    if initial is not None or where is not None:
+        return partly("min", x, axis, keepdims, initial=initial, where=where)
     return reduce(_min, x, axis, keepdims)
 
 
 amax, amin = max, min
-
-
-def _truth_samples() -> list[Sample]:
-    return [sample((), axis=None, keepdims=False), sample((2, 0, 3), axis=(0, 2), keepdims=True)]
-
-
-_truth = primitive(
-    None,
-    None,
-    family="discrete",
-    missing="its result is discrete",
-    samples=_truth_samples,
-    batch=along("axis"),
-)
-
-
-@_truth
-def _all(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
-    return xp.all(x, axis=axis, keepdims=keepdims)
-
-
-@_truth
-def _any(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
-    return xp.any(x, axis=axis, keepdims=keepdims)
-
-
-@_truth
-def _count_nonzero(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
-    return xp.sum(x != 0, axis=axis, keepdims=keepdims)
-
-
-def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """Whether all elements along axes are nonzero; True for empty axes. It has no gradient.
-
-    The parameters are those of `max`.
-
-    Examples
-    --------
-    >>> import everyo as eo
-    >>> print(eo.all(eo.tensor([[1.0, 0.0], [2.0, 3.0]]), axis=1))
-    [False  True]
-    """
-    return reduce(_all, x, axis, keepdims)
-
-
-def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """Whether an element along axes is nonzero; False for empty axes. It has no gradient.
-
-    The parameters are those of `max`.
-
-    Examples
-    --------
-    >>> import everyo as eo
-    >>> print(eo.any(eo.tensor([[0.0, 0.0], [2.0, 3.0]]), axis=1))
-    [False  True]
-    """
-    return reduce(_any, x, axis, keepdims)
-
-
-def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """How many elements along axes are nonzero. It has no gradient.
-
-    The parameters are those of `max`.
-
-    Examples
-    --------
-    >>> import everyo as eo
-    >>> eo.count_nonzero(eo.tensor([[1.0, 0.0], [2.0, 3.0]])).item()
-    3
-    """
-    return reduce(_count_nonzero, x, axis, keepdims)

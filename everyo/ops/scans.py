@@ -15,7 +15,7 @@ from everyo.errors import ShapeError
 from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import elementwise, linear, primitive
-from everyo.ops.reductions import in_dtype, zero_absorbs
+from everyo.ops.reductions import expand, in_dtype, prod_push, zero_absorbs
 from everyo.ops.shape import apart
 
 __all__ = ["cumprod", "cumsum", "diff"]
@@ -266,6 +266,100 @@ def _pulled_by_division(xp: Any, g: Any, x: Any, axis: int, reverse: bool) -> An
         products /= wide
         found = xp.flip(products, axis=axis) if reverse else products
         return xp.astype(found, x.dtype, copy=False) if xp.all(xp.isfinite(found)) else None
+
+
+def product_of_others(x: Any, axis: int) -> Any:
+    """Return for each element the product of all others along `axis`, right where elements are zero."""
+    before = op.cumprod(x, axis=axis, reverse=False, exclusive=True)
+    after = op.cumprod(x, axis=axis, reverse=True, exclusive=True)
+    return op.multiply_absorbing(before, after)
+
+
+def _others_slope(t: Any, x: Any, axis: int) -> Any:
+    """Sum `t` times the product without both over the others: a symmetric matrix, so vjp and jvp alike.
+
+    From each side, the term of an element runs on through the elements between it and the one in question.
+    """
+    products = [op.cumprod(x, axis=axis, reverse=r, exclusive=True) for r in (False, True)]
+    total: Any = 0
+    for reverse in (False, True):
+        drive = op.delay(op.multiply_absorbing(t, products[reverse]), axis=axis, reverse=reverse)
+        ahead = op.delay(x, axis=axis, reverse=reverse)
+        term = op.linear_recurrence(ahead, drive, axis=axis, reverse=reverse)
+        total = total + op.multiply_absorbing(term, products[not reverse])
+    return total
+
+
+def _weighed_others(g: Any, others: Any, axis: int) -> Any:
+    return op.multiply_absorbing(expand(g, others.shape, (axis,), False), others)
+
+
+def _prod_pull_samples() -> list[Sample]:
+    zeros = Values([[0.0, 1.5, -2.0], [0.0, 0.0, 3.0], [2.0, 0.5, 1.5]])
+    return [
+        sample((), (3,), axis=0), sample((2,), (2, 3), axis=1), sample((3, 2), (2, 3, 2), axis=0),
+        sample((2,), (0, 2), axis=0), sample((0,), (0, 2), axis=1), sample((3,), zeros, axis=1),
+        sample((3,), zeros, axis=0),
+    ]  # fmt: skip
+
+
+@primitive(
+    (
+        lambda c, g, x, axis: prod_push(c, op.ones_like(g), x, axis),
+        lambda c, g, x, axis: _weighed_others(g, _others_slope(c, x, axis), axis),
+    ),
+    (
+        lambda t, x, axis: op.prod_pull(t, x, axis=axis),
+        lambda t, g, x, axis: _weighed_others(g, _others_slope(t, x, axis), axis),
+    ),
+    samples=_prod_pull_samples,
+    batch=along("axis"),
+    linear_in=(0,),
+)
+def _prod_pull(xp: Any, g: Any, x: Any, *, axis: int) -> Any:
+    """Cotangent of the factors of products along an axis, given that of the products."""
+    found = _others_by_division(xp, g, x, axis)
+    return _weighed_others(g, product_of_others(x, axis), axis) if found is None else found
+
+
+def _others_by_division(xp: Any, g: Any, x: Any, axis: int) -> Any | None:
+    """Return `g` times the product over each factor; None where that loses digits.
+
+    In a row with one zero its own cotangent is the product of the others, and the only one that is not 0.
+    """
+    if x.dtype.kind != "f" or g.dtype != x.dtype or not x.size:
+        return None
+    with xp.errstate(all="ignore"):
+        size = xp.abs(x)
+        least = xp.min(size)
+        if least > 0:
+            return _quotients(xp, g, x, size, float(least), axis)
+        zero = x == 0
+        factors = xp.where(zero, xp.ones_like(x), x)
+        xp.abs(factors, out=size)
+        found = _quotients(xp, g, factors, size, float(xp.min(size)), axis)
+        if found is None:
+            return None
+        alone = xp.sum(zero, axis=axis, keepdims=True) == zero
+        return xp.where(alone, found, xp.zeros_like(found))
+
+
+def _quotients(xp: Any, g: Any, x: Any, size: Any, least: float, axis: int) -> Any | None:
+    """Return `g` times the product over each factor; None where a product of some may have lost digits."""
+    tiny = float(xp.finfo(x.dtype).tiny)
+    if not least > 0:  # there is a NaN
+        return None
+    if x.shape[axis] * math.log2(least) <= math.log2(tiny):
+        xp.minimum(size, 1, out=size)
+        if not xp.min(xp.prod(size, axis=axis)) > tiny:
+            return None
+    product = xp.asarray(xp.prod(x, axis=axis))
+    if not xp.max(xp.abs(product)) < math.inf:
+        return None
+    product *= g
+    if xp.any((xp.abs(product) < tiny) & (g != 0)) or not xp.all(xp.isfinite(product)):
+        return None
+    return xp.divide(xp.expand_dims(product, axis), x, out=size)  # memory is dearer here than arithmetic
 
 
 def _scan(running: Primitive, x: Any, axis: int | None, dtype: Any) -> Tensor:

@@ -152,14 +152,18 @@ def _prod_samples() -> list[Any]:
     ]
 
 
-def _prod_vjp(g: Any, values: Any, indices: Any, axis: int, shape: tuple[int, ...]) -> Any:
-    others = op.scatter_others(values, indices, axis=axis, size=shape[axis])
-    return op.multiply_absorbing(op.take_along_axis(g, indices, axis=axis), others)
+def _prod_vjp(g: Any, values: Any, indices: Any, axis: int) -> Any:
+    return op.scatter_prod_pull(g, values, indices, axis=axis)
 
 
-def _prod_jvp(t: Any, values: Any, indices: Any, axis: int, shape: tuple[int, ...]) -> Any:
-    others = op.scatter_others(values, indices, axis=axis, size=shape[axis])
-    return op.scatter_along_axis(op.multiply_absorbing(t, others), indices, axis=axis, shape=shape)
+def _prod_jvp(t: Any, values: Any, indices: Any, out: Any, axis: int) -> Any:
+    return _push(t, op.ones_like(out), values, indices, axis)
+
+
+def _push(t: Any, ones: Any, values: Any, indices: Any, axis: int) -> Any:
+    """Return the change of the products, given that of the values."""
+    moved = op.multiply_absorbing(t, op.scatter_prod_pull(ones, values, indices, axis=axis))
+    return op.scatter_along_axis(moved, indices, axis=axis, shape=tuple(ones.shape))
 
 
 @primitive(
@@ -223,41 +227,87 @@ def others_slope(g: Any, values: Any, indices: Any, axis: int, size: int) -> Any
     return _in_place(terms[0] + terms[1], order, axis)
 
 
-def _others_samples() -> list[Any]:
-    return [
-        sample(*s.inputs, axis=s.params["axis"], size=s.params["shape"][s.params["axis"]])
-        for s in _prod_samples()
-    ]
+def _pull_samples() -> list[Any]:
+    made = []
+    for s in _prod_samples():
+        axis, shape = s.params["axis"], s.params["shape"]
+        made.append(sample(shape, *s.inputs, axis=axis))
+    return made
+
+
+def _slope(g: Any, t: Any, values: Any, indices: Any, axis: int) -> Any:
+    slope = others_slope(t, values, indices, axis, g.shape[axis])
+    return op.multiply_absorbing(op.take_along_axis(g, indices, axis=axis), slope)
 
 
 @primitive(
-    (others_slope, None),
-    (others_slope, None),
+    (
+        lambda c, g, values, indices, axis: _push(c, op.ones_like(g), values, indices, axis),
+        lambda c, g, values, indices, axis: _slope(g, c, values, indices, axis),
+        None,
+    ),
+    (
+        lambda t, values, indices, axis: op.scatter_prod_pull(t, values, indices, axis=axis),
+        lambda t, g, values, indices, axis: _slope(g, t, values, indices, axis),
+        None,
+    ),
     missing=_MISSING,
-    samples=_others_samples,
+    samples=_pull_samples,
     batch=along("axis"),
+    linear_in=(0,),
 )
-def _scatter_others(xp: Any, values: Any, indices: Any, *, axis: int, size: int) -> Any:
-    """For each value the product of the others that fall on its place."""
-    shape = (*values.shape[:axis], size, *values.shape[axis + 1 :])
-    index = along_index(xp, shape, indices, axis)
-    if values.dtype.kind != "f" or not (values.size and xp.all(xp.isfinite(values))):
-        order, (left, right) = _runs(values, indices, axis, size)
-        return _in_place(op.multiply_absorbing(left.product, right.product), order, axis)
+def _scatter_prod_pull(xp: Any, g: Any, values: Any, indices: Any, *, axis: int) -> Any:
+    """Cotangent of the values, given that of the products: times the others that fall on the same place."""
+    index = along_index(xp, g.shape, indices, axis)
+    found = _by_division(xp, g, values, indices, index, axis)
+    if found is None:
+        others = _others(xp, values, indices, index, axis, g.shape)
+        found = op.multiply_absorbing(_taken(xp, g, indices, axis), others)
+    return found
+
+
+def _by_division(xp: Any, g: Any, values: Any, indices: Any, index: Any, axis: int) -> Any | None:
+    """Return `g` times the product over each value; None where there are zeros, or digits would be lost."""
+    if values.dtype.kind != "f" or g.dtype != values.dtype or not values.size:
+        return None
+    with xp.errstate(all="ignore"):
+        size = xp.astype(xp.abs(values), "float64", copy=False)
+        if not xp.min(size) > 0:
+            return None
+        xp.minimum(size, 1, out=size)
+        tiny = xp.finfo(size.dtype).tiny
+        if not xp.min(xp.accumulated("multiply", index, size, xp.ones(g.shape))) > tiny:
+            return None
+        del size  # new memory is dearer here than arithmetic
+        wide = xp.astype(values, "float64", copy=False)
+        product = xp.accumulated("multiply", index, wide, xp.ones(g.shape))
+        if not xp.max(xp.abs(product)) < math.inf:
+            return None
+        product *= g
+        if xp.any((xp.abs(product) < tiny) & (g != 0)) or not xp.all(xp.isfinite(product)):
+            return None
+        found = _taken(xp, product, indices, axis)
+        found /= wide
+        return xp.astype(found, values.dtype, copy=False)
+
+
+def _others(xp: Any, values: Any, indices: Any, index: Any, axis: int, shape: tuple[int, ...]) -> Any:
+    """Return for each value the product of the others that fall on its place."""
     zero = values == 0
-    some = bool(xp.any(zero))
-    factors = xp.astype(xp.where(zero, xp.ones_like(values), values) if some else values, "float64")
-    others = _quotients(xp, factors, indices, index, axis, shape)
-    if others is None:
-        order, (left, right) = _runs(values, indices, axis, size)
-        return _in_place(op.multiply_absorbing(left.product, right.product), order, axis)
-    with xp.errstate(over="ignore", under="ignore"):
-        others = xp.astype(others, values.dtype)
-    if not some:
-        return others
-    zeros = xp.accumulated("add", index, zero, xp.zeros(shape, dtype="int64"))
-    alone = _taken(xp, zeros, indices, axis) == zero
-    return xp.where(alone, others, xp.zeros_like(others))
+    if values.dtype.kind == "f" and values.size and xp.all(xp.isfinite(values)):
+        some = bool(xp.any(zero))
+        factors = xp.astype(xp.where(zero, xp.ones_like(values), values) if some else values, "float64")
+        others = _quotients(xp, factors, indices, index, axis, shape)
+        if others is not None:
+            with xp.errstate(over="ignore", under="ignore"):
+                others = xp.astype(others, values.dtype)
+            if not some:
+                return others
+            zeros = xp.accumulated("add", index, zero, xp.zeros(shape, dtype="int64"))
+            alone = _taken(xp, zeros, indices, axis) == zero
+            return xp.where(alone, others, xp.zeros_like(others))
+    order, (left, right) = _runs(values, indices, axis, shape[axis])
+    return _in_place(op.multiply_absorbing(left.product, right.product), order, axis)
 
 
 def _quotients(

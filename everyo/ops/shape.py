@@ -23,7 +23,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-@functools.lru_cache(1024)
 @functools.lru_cache(256)
 def _sum_to_axes(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[tuple[int, ...], bool]:
     """Return the axes of `shape` that broadcasting from `target` made or expanded; whether they all go."""

@@ -41,7 +41,7 @@ def _argsort(xp: Any, x: Any, *, axis: int, descending: bool = False, stable: bo
 
 def _sort_vjp(g: Any, x: Any, axis: int, descending: bool) -> Any:
     order = op.argsort(x, axis=axis, descending=descending)
-    return op.take_along_axis(g, op.argsort(order, axis=axis), axis=axis)  # the inverse permutation
+    return op.scatter_along_axis(g, order, axis=axis, shape=x.shape)
 
 
 def _sort_jvp(t: Any, x: Any, axis: int, descending: bool) -> Any:

@@ -6,14 +6,14 @@ import math
 from typing import Any
 
 from everyo.core.batching import along
-from everyo.core.dtypes import float16, float32
+from everyo.core.dtypes import as_dtype, float16, float32
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import normalize_axes
-from everyo.ops.creation import as_tensors, real_number
+from everyo.ops.axes import as_flag, normalize_axes
+from everyo.ops.creation import as_tensor, as_tensors, real_number
 from everyo.ops.families import primitive
 from everyo.ops.norms import direction
 from everyo.ops.reductions import (
@@ -71,12 +71,30 @@ def _var_samples() -> list[Sample]:
 
 @primitive(_var_vjp, _var_jvp, samples=_var_samples, batch=along("axis"))
 def _var(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, correction: float) -> Any:
-    d = _distances(x, axis)
-    if d.dtype.kind == "c":
-        d = xp.real(d * xp.conj(d))
+    if x.dtype.kind == "c":
+        d = _distances(x, axis)
+        total = xp.sum(xp.real(d * xp.conj(d)), axis=axis, keepdims=keepdims)
     else:
-        d *= d
-    return xp.sum(d, axis=axis, keepdims=keepdims) / _freedom(x.shape, axis, correction)
+        total = _squares(xp, x, axis, keepdims)
+    return total / _freedom(x.shape, axis, correction)
+
+
+def _squares(xp: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
+    """Return the sum of the squares of the distances from the mean.
+
+    The rounding error of the mean is taken away only where it counts.
+    """
+    d = x - op.mean(x, axis=axis, keepdims=True)
+    rest = xp.sum(d, axis=axis, keepdims=keepdims)
+    d *= d
+    total = xp.sum(d, axis=axis, keepdims=keepdims)
+    if d.size and d.dtype.kind == "f":
+        limit = total * (xp.finfo(d.dtype).eps / 8 * count(x.shape, axis))
+        if xp.all(rest * rest <= limit):
+            return total
+    d = _distances(x, axis)
+    d *= d
+    return xp.sum(d, axis=axis, keepdims=keepdims)
 
 
 def _std_slope(x: Any, out: Any, axis: AxisParam, keepdims: bool, correction: float) -> Any:
@@ -103,10 +121,8 @@ def _std(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, correction: float)
 def _norm(xp: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
     """Return the 2-norm of the distances; from plain squares where these neither over- nor underflow."""
     if x.dtype.kind == "f":
-        d = _distances(x, axis)
         with xp.errstate(all="ignore"):
-            d *= d
-            total = xp.sum(d, axis=axis, keepdims=keepdims)
+            total = _squares(xp, x, axis, keepdims)
         limits = xp.finfo(total.dtype)
         if xp.all((total > limits.tiny / limits.eps**2) & (total < limits.max)):
             return xp.sqrt(total)
@@ -114,7 +130,15 @@ def _norm(xp: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
 
 
 def _statistic(
-    measure: Primitive, x: Any, axis: Axis, correction: float | None, keepdims: bool, ddof: float | None
+    measure: Primitive,
+    x: Any,
+    axis: Axis,
+    correction: float | None,
+    keepdims: bool,
+    ddof: float | None,
+    dtype: Any,
+    where: Any,
+    mean: Any,
 ) -> Tensor:
     if correction is not None and ddof is not None:
         raise ArgumentError(
@@ -128,9 +152,13 @@ def _statistic(
     given = 0 if given is None else real_number(given, measure.name, "correction")
 
     def computed(x: Tensor) -> Tensor:
+        if where is not None or mean is not None:
+            from everyo.ops.partial import spread  # seldom used
+
+            return spread(measure.name, x, axis, keepdims, given, where, mean)
         return reduce(measure, x, axis, keepdims, correction=given)
 
-    x = inexact(x)
+    x = inexact(x if dtype is None else op.astype(as_tensor(x), dtype=as_dtype(dtype)))
     if x.dtype == float16:  # squares of half-precision numbers soon overflow
         return op.astype(computed(op.astype(x, dtype=float32)), dtype=float16)
     return computed(x)
@@ -141,9 +169,12 @@ def var(
     /,
     axis: Axis = None,
     *,
+    dtype: Any = None,
     correction: float | None = None,
     keepdims: bool = False,
     ddof: float | None = None,
+    where: Any = None,
+    mean: Any = None,
 ) -> Tensor:
     """Variance along axes: the mean squared distance from the mean. ``eo.variance`` is the same.
 
@@ -155,6 +186,8 @@ def var(
         Real or complex; integers are computed in float64.
     axis : int or sequence of int, optional
         The axes to reduce; all by default.
+    dtype : dtype-like, optional
+        The dtype to compute in; that of `x` by default.
     correction : number, default 0
         What is subtracted from the number of elements n before dividing by it; 1 for the unbiased
         estimate from a sample.
@@ -162,6 +195,10 @@ def var(
         Keep the axes, with length 1.
     ddof : number, optional
         NumPy's name of `correction`.
+    where : tensor of booleans, optional
+        Which elements take part, of a shape that broadcasts to that of `x`; all by default.
+    mean : tensor, optional
+        The mean where it is known, with the reduced axes of length 1.
 
     Returns
     -------
@@ -182,7 +219,7 @@ def var(
     >>> print(v.item(), x.grad)
     2.0 [-2.  2.]
     """
-    return _statistic(op.var, x, axis, correction, keepdims, ddof)
+    return _statistic(op.var, x, axis, correction, keepdims, ddof, dtype, where, mean)
 
 
 variance = var
@@ -193,9 +230,12 @@ def std(
     /,
     axis: Axis = None,
     *,
+    dtype: Any = None,
     correction: float | None = None,
     keepdims: bool = False,
     ddof: float | None = None,
+    where: Any = None,
+    mean: Any = None,
 ) -> Tensor:
     """Standard deviation along axes: the square root of `var`, whose parameters and errors it has.
 
@@ -207,10 +247,31 @@ def std(
     >>> print(eo.std(eo.tensor([[1.0, 3.0], [5.0, 5.0]]), axis=1))
     [1. 0.]
     """
-    return _statistic(op.std, x, axis, correction, keepdims, ddof)
+    return _statistic(op.std, x, axis, correction, keepdims, ddof, dtype, where, mean)
 
 
-def average(x: Any, /, axis: Axis = None, weights: Any = None, *, keepdims: bool = False) -> Tensor:
+def spread_weights(weights: Tensor, x: Tensor, axis: Axis, operation: str) -> Tensor:
+    """Return weights in the shape of `x`, of which they may have the lengths along `axis` alone."""
+    if weights.shape == x.shape:
+        return weights
+    axes = normalize_axes(axis, x.ndim, operation)
+    lengths = tuple(x.shape[i] for i in axes)
+    if weights.shape != lengths:
+        raise ShapeError(
+            "the weights do not fit",
+            operation=operation,
+            inputs=describe(x, weights),
+            expected=f"shape {tuple(x.shape)}, or {lengths} for the axes {axes}",
+            found=f"shape {tuple(weights.shape)}",
+            remedy="reshape the weights, or name the axis that they belong to",
+        )
+    shape = tuple(n if i in axes else 1 for i, n in enumerate(x.shape))
+    return op.broadcast_to(op.reshape(weights, shape=shape), shape=tuple(x.shape))
+
+
+def average(
+    x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
+) -> Any:
     """Weighted average along axes: ``sum(x * weights) / sum(weights)``; without weights the mean.
 
     Both `x` and `weights` have a gradient.
@@ -223,8 +284,15 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, *, keepdims: bool
         The axes to average over; all by default.
     weights : tensor, optional
         Of the shape of `x`, or of its lengths along `axis`.
+    returned : bool, default False
+        Also return the sums of the weights.
     keepdims : bool, default False
         Keep the axes, with length 1.
+
+    Returns
+    -------
+    Tensor or tuple of Tensor
+        The average; with the sums of the weights, of the same shape, if `returned`.
 
     Raises
     ------
@@ -237,25 +305,17 @@ def average(x: Any, /, axis: Axis = None, weights: Any = None, *, keepdims: bool
     >>> eo.average(eo.tensor([1.0, 4.0]), weights=eo.tensor([2.0, 1.0])).item()
     2.0
     """
+    returned = as_flag(returned, "returned", "average")
     if weights is None:
-        return reduce(op.mean, inexact(x), axis, keepdims, operation="average")
+        x = inexact(x)
+        mean = reduce(op.mean, x, axis, keepdims, operation="average")
+        number = count(tuple(x.shape), normalize_axes(axis, x.ndim, "average"))
+        return (mean, op.ones_like(mean) * number) if returned else mean
     x, weights = map(inexact, as_tensors((x, weights), "average"))
-    if weights.shape != x.shape:
-        axes = normalize_axes(axis, x.ndim, "average")
-        lengths = tuple(x.shape[i] for i in axes)
-        if weights.shape != lengths:
-            raise ShapeError(
-                "the weights do not fit",
-                operation="average",
-                inputs=describe(x, weights),
-                expected=f"shape {tuple(x.shape)}, or {lengths} for the axes {axes}",
-                found=f"shape {tuple(weights.shape)}",
-                remedy="reshape the weights, or name the axis that they belong to",
-            )
-        shape = tuple(n if i in axes else 1 for i, n in enumerate(x.shape))
-        weights = op.broadcast_to(op.reshape(weights, shape=shape), shape=x.shape)
+    weights = spread_weights(weights, x, axis, "average")
     total = reduce(op.sum, x * weights, axis, keepdims, operation="average")
-    return total / reduce(op.sum, weights, axis, keepdims)
+    divisor = reduce(op.sum, weights, axis, keepdims)
+    return (total / divisor, divisor) if returned else total / divisor
 
 
 def ptp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:

@@ -15,7 +15,8 @@ from everyo.core.batching import trailing
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.ops.families import primitive
-from everyo.ops.reductions import product_of_others, zero_absorbs
+from everyo.ops.reductions import zero_absorbs
+from everyo.ops.scans import product_of_others
 from everyo.ops.scatter_reductions import others_slope
 from everyo.ops.windows import Window
 

@@ -12,7 +12,7 @@ from everyo.core.modes import enable_grad
 from everyo.core.tensor import Tensor
 from everyo.testing.differences import central_slopes, moved, wide
 from everyo.testing.metric import GradientCheckError, host, relative_error, step, tolerance
-from everyo.testing.point import Function, Point, dot, floats, pull
+from everyo.testing.point import Function, Point, arguments, dot, floats, pull
 
 _JUMP, _KINK = 4.0, 1e-3  # growth of a slope at a jump; distance of one-sided slopes at a kink
 
@@ -24,6 +24,7 @@ def gradcheck(
     tol: float | None = None,
     seed: int = 0,
     kinks: bool = False,
+    **unknown: Any,
 ) -> bool:
     """Check reverse-mode gradients of `f` against central differences.
 
@@ -36,7 +37,8 @@ def gradcheck(
         Takes tensors; returns a tensor or a tuple of them. It must give the same result every time.
     *inputs : tensors, arrays or anything else
         Where to check. Every float or complex tensor or array is differentiated, on a copy; other
-        arguments are passed on as they are. Use float64: differences in float32 prove little.
+        arguments are passed on as they are. One tuple or list of them will do as well, as in PyTorch. Use
+        float64: differences in float32 prove little.
     eps : float, optional
         The difference step h; see `numerical_gradient`.
     tol : float, optional
@@ -59,6 +61,8 @@ def gradcheck(
         If a gradient is off; the message and the attributes name the worst entry.
     DTypeError
         If there is nothing to differentiate.
+    ArgumentError
+        If there is no such option.
 
     Examples
     --------
@@ -66,7 +70,7 @@ def gradcheck(
     >>> x = eo.tensor([0.3, 2.0], dtype=eo.float64)
     >>> assert eo.testing.gradcheck(lambda x: x * eo.sin(x), x)
     """
-    point = Point(f, inputs, "gradcheck")
+    point = Point(f, arguments(inputs, unknown, "gradcheck"), "gradcheck")
     weights = point.weights(seed)
     leaves, results = point.recorded()
     point.demand_same(results)
@@ -83,6 +87,7 @@ def gradgradcheck(
     tol: float | None = None,
     seed: int = 0,
     kinks: bool = False,
+    **unknown: Any,
 ) -> bool:
     """Check second derivatives: `gradcheck` of the gradient of `f`, recorded with ``create_graph=True``.
 
@@ -109,12 +114,17 @@ def gradgradcheck(
     >>> x = eo.tensor([0.3, 2.0], dtype=eo.float64)
     >>> assert eo.testing.gradgradcheck(lambda x: x * eo.sin(x), x)
     """
-    gradient, arguments = differentiated(f, inputs, seed)
-    return gradcheck(gradient, *arguments, eps=eps, tol=tol, seed=seed + 1, kinks=kinks)
+    gradient, points = differentiated(f, arguments(inputs, unknown, "gradgradcheck"), seed)
+    return gradcheck(gradient, *points, eps=eps, tol=tol, seed=seed + 1, kinks=kinks)
 
 
 def check_jvp(
-    f: Function, *inputs: Any, eps: float | None = None, tol: float | None = None, seed: int = 0
+    f: Function,
+    *inputs: Any,
+    eps: float | None = None,
+    tol: float | None = None,
+    seed: int = 0,
+    **unknown: Any,
 ) -> bool:
     """Check forward mode: along a random direction v, `jvp` against differences and reverse mode.
 
@@ -142,7 +152,7 @@ def check_jvp(
     >>> x = eo.tensor([0.3, 2.0], dtype=eo.float64)
     >>> assert eo.testing.check_jvp(lambda x: x * eo.sin(x), x)
     """
-    point = Point(f, inputs, "check_jvp")
+    point = Point(f, arguments(inputs, unknown, "check_jvp"), "check_jvp")
     tangents = point.directions(seed)
     pushed = point.push(tangents)
     h = step(point.dtype) if eps is None else eps
@@ -196,14 +206,14 @@ def differentiated(f: Function, inputs: Sequence[Any], seed: int) -> tuple[Funct
     point = Point(f, inputs, "gradgradcheck")
     count = len(inputs)
 
-    def gradient(*arguments: Any) -> tuple[Tensor, ...]:
+    def gradient(*moved: Any) -> tuple[Tensor, ...]:
         with enable_grad():
             given = [
                 x.detach().requires_grad_() if i in point.arrays and not x.requires_grad else x
-                for i, x in enumerate(arguments[:count])
+                for i, x in enumerate(moved[:count])
             ]
             results = floats(f(*given), "gradgradcheck")
-            return tuple(pull(results, [given[i] for i in point.wrt], arguments[count:], True))
+            return tuple(pull(results, [given[i] for i in point.wrt], moved[count:], True))
 
     return gradient, [*point.inputs, *map(wrap, point.weights(seed))]
 

@@ -12,11 +12,17 @@ from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import enable_grad
 from everyo.core.tensor import Tensor
-from everyo.errors import DTypeError, describe
+from everyo.errors import ArgumentError, DTypeError, describe
 from everyo.testing.differences import rebuild
 from everyo.testing.metric import GradientCheckError, host
 
 Function = Callable[..., Any]
+_BOUND = "pass tol=, the bound of an error that is absolute for small derivatives and relative for large ones"
+_REMEDIES = {
+    "atol": _BOUND,
+    "rtol": _BOUND,
+    "raise_exception": "catch eo.testing.GradientCheckError: a check raises or returns True",
+}
 
 
 class Point:
@@ -129,6 +135,27 @@ class Point:
                 )
 
 
+def arguments(inputs: Sequence[Any], unknown: dict[str, Any], operation: str) -> tuple[Any, ...]:
+    """Return the inputs of a check; one tuple or list with tensors in it holds them all, as in PyTorch.
+
+    Raises
+    ------
+    ArgumentError
+        For options that a check has not, PyTorch's among them.
+    """
+    for name in unknown:
+        raise ArgumentError(
+            f"there is no option {name}",
+            operation=operation,
+            expected="eps, tol, seed" + ("" if operation == "check_jvp" else " or kinks"),
+            found=f"{name}={unknown[name]!r}",
+            remedy=_REMEDIES.get(name, "leave it out"),
+        )
+    if len(inputs) == 1 and type(inputs[0]) in (tuple, list) and any(map(_can_move, inputs[0])):
+        return tuple(inputs[0])
+    return tuple(inputs)
+
+
 def floats(results: Any, operation: str) -> list[Tensor]:
     """Return the results that can carry a gradient."""
     found = list(results) if isinstance(results, (tuple, list)) else [results]
@@ -167,10 +194,15 @@ def _differentiable(x: Any) -> bool:
     return isinstance(x, Tensor) and x.dtype.kind in DIFFERENTIABLE
 
 
+def _can_move(x: Any) -> bool:
+    """Whether an argument is differentiated: a tensor or an array of floats."""
+    return isinstance(x, (Tensor, np.ndarray, np.generic)) and x.dtype.kind in DIFFERENTIABLE
+
+
 def _copied(x: Any) -> Any:
     if isinstance(x, Tensor):
         return wrap(x.backend.asarray(x.data, None, x.device, copy=True))
-    if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in DIFFERENTIABLE:
+    if _can_move(x):
         return wrap(np.array(x))
     return x
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from everyo.core.device import backend_of
 from everyo.core.dtypes import DIFFERENTIABLE
-from everyo.core.modes import current_mode
+from everyo.core.modes import current_mode, is_constant
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Traced, staging
@@ -138,8 +138,8 @@ def differentiated(inputs: Sequence[Any]) -> bool:
     """Return whether a call on `inputs` needs its derivative rules; in a compiled function it may."""
     if staging.get() is not None and noting.get():
         return any(isinstance(x, Tensor) and floating(x.dtype) for x in inputs)
-    mode = current_mode()
-    return any(mode.grad if c is None else mode.held < c.level for x in inputs for c in carriers(x))
+    grad = current_mode().grad
+    return any(grad if c is None else not is_constant(c.level) for x in inputs for c in carriers(x))
 
 
 def fitted(name: str, rule: str, value: Any, spec: Spec, what: str) -> Tensor | None:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.dispatch import wrap
-from everyo.core.modes import current_mode
-from everyo.core.primitive import BILINEAR, LINEAR, Primitive, rule_arguments
+from everyo.core.modes import begin, current_mode, is_constant
+from everyo.core.primitive import BILINEAR, LINEAR, Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced
@@ -56,6 +56,7 @@ class JVPInterpreter(Interpreter):
 
     def __init__(self, backend: Any) -> None:
         super().__init__()
+        begin(self.level)
         self._quiet = watch_over(backend)
 
     def __enter__(self) -> Any:
@@ -73,11 +74,12 @@ class JVPInterpreter(Interpreter):
         """
         primals, tangents = [], []
         for x in inputs:
-            mine = self.mine(x)
-            primals.append(x.data.below if mine else lower(x))
-            tangents.append(x.data.tangent if mine else None)
+            data: Any = x.data if isinstance(x, Tensor) else None
+            mine = data.__class__ is Dual and data.interpreter is self  # as `mine` does, without its call
+            primals.append(data.below if mine else lower(x))
+            tangents.append(data.tangent if mine else None)
         out = primitive.on(primals, params)
-        if primitive.jvp is None or current_mode().held >= self.level:
+        if primitive.jvp is None or (current_mode().held >= 0 and is_constant(self.level)):
             return self.pair(out, None)
         return self.pair(out, self._push(primitive, primals, tangents, out, params))
 
@@ -87,10 +89,10 @@ class JVPInterpreter(Interpreter):
         """Return the tangent of the result, or None for zero."""
         rules: Any = primitive.jvp
         if rules is LINEAR:
-            pairs = zip(primals, tangents, strict=True)
+            pairs = zip(primals, tangents)
             return primitive(*[_zero(p) if t is None else t for p, t in pairs], **params)
         if callable(rules):
-            return rules(tangents, *_residuals(primitive, rules, primals, out, params))
+            return rules(tangents, *primitive.reader(rules, len(primals))(params, out, *primals))
         total = None
         for i, t in enumerate(tangents):
             if t is None:
@@ -113,7 +115,7 @@ class JVPInterpreter(Interpreter):
         """Return what one input's rule makes of its tangent; None without a rule."""
         if rule is None:
             return None
-        residuals = _residuals(primitive, rule, primals, out, params)
+        residuals = primitive.reader(rule, len(primals))(params, out, *primals)
         self.watch.tripped = False
         term = rule(t, *residuals)
         if self.watch.tripped and may_repair(primitive):
@@ -138,30 +140,6 @@ class JVPInterpreter(Interpreter):
 def _zero(primal: Any) -> Any:
     """Return the tangent of a constant."""
     return op.zeros_like(primal) if hasattr(primal, "shape") else None if primal is None else 0.0
-
-
-def _residuals(
-    primitive: Primitive, rule: Any, primals: list[Any], out: Any, params: dict[str, Any]
-) -> list[Any]:
-    """Return what `rule` reads, by the names of its arguments."""
-    found: list[Any] = []
-    names, alone = primitive.input_names, primitive.leading
-    for name in rule_arguments(rule):
-        if name == "out":
-            found.append(out)
-        elif name in params:
-            found.append(params[name])
-        elif name in names and names.index(name) < alone:
-            found.append(primals[names.index(name)])
-        else:
-            base = name.removesuffix("_shape").removesuffix("_dtype")
-            attribute, position = name[len(base) + 1 :], names.index(base)
-            if position < alone:
-                found.append(getattr(primals[position], attribute))
-            else:
-                group = primals[alone:]
-                found.append(tuple([getattr(p, attribute) for p in group] if attribute else group))
-    return found
 
 
 def jvp(

@@ -29,7 +29,7 @@ def _split(rows: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
     start, found = 0, []
     for t in tensors:
         block = rows if len(tensors) == 1 else rows[start : start + t.size]
-        found.append(op.reshape(block, shape=(*t.shape, *rows.shape[1:])))
+        found.append(block if t.ndim == 1 else op.reshape(block, shape=(*t.shape, *rows.shape[1:])))
         start += t.size
     return found
 

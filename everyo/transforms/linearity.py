@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from everyo.core.dispatch import record, wrap
+from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE
-from everyo.core.modes import current_mode
+from everyo.core.modes import is_constant
 from everyo.core.primitive import ALL, BILINEAR, LINEAR, OUT, Primitive
 from everyo.core.tape import OutputNode
 from everyo.core.tensor import Tensor
@@ -94,6 +94,8 @@ class Followed(Taped):
 class LinearTape(LevelTape):
     """A tape that records linear functions alone; its variables are zero."""
 
+    linear = True
+
     def __init__(self, refuse: Refuse) -> None:
         super().__init__()
         self.refuse = refuse
@@ -115,7 +117,7 @@ class LinearTape(LevelTape):
         culprit = next(
             (x.data.culprit for x, m in zip(inputs, moving, strict=True) if m and x.data.culprit), None
         )
-        if culprit is None and current_mode().held >= self.level:
+        if culprit is None and is_constant(self.level):
             culprit = "no_grad"
         if culprit is None:
             culprit = obstacle(primitive, moving, values, params, out)
@@ -124,13 +126,16 @@ class LinearTape(LevelTape):
         node = None
         if culprit is None:
             mask = sum(1 << i for i, m in enumerate(moving) if m)
-            node = record(primitive, inputs, values, params, out, mask)
+            node = self._record(primitive, inputs, values, params, out, mask)
         if not several:
             return self._followed(out, node, culprit or primitive.name)
         return tuple(
             self._followed(o, node and OutputNode(node, i), culprit or primitive.name)
             for i, o in enumerate(out)
         )
+
+    def _linked(self, value: Any, node: Any) -> Tensor:
+        return self._followed(value, node, "")
 
     def _followed(self, value: Any, node: Any, culprit: str) -> Tensor:
         """Return a result with its node; without one, or of a discrete dtype, with the culprit."""

@@ -13,10 +13,10 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced, innermost
 from everyo.errors import ArgumentError, DTypeError, describe
-from everyo.ops.ranges import eye
+from everyo.ops.creation import fresh
 from everyo.transforms.custom_values import probe
 from everyo.transforms.levels import lower, raised
-from everyo.transforms.vectorize import vmap
+from everyo.transforms.vectorize import as_chunk, mapped
 
 AT_ONCE = 2**22  # elements that one operand or result of a batch of passes may have
 FIRST = 1024  # passes in the first batch at most: it shows how large the results are
@@ -47,9 +47,11 @@ def units(tensors: Sequence[Tensor], start: int, stop: int) -> list[Tensor]:
     """Return for each tensor some unit vectors of the joint space: shape (stop - start, *shape)."""
     offset, found = 0, []
     for t in tensors:
-        unit = eye(stop - start, t.size, k=start - offset, dtype=t.dtype, device=t.device)
-        found.append(op.reshape(unit, shape=(stop - start, *t.shape)))
-        offset += t.size
+        backend, size = t.backend, t.size
+        rows = backend.xp.eye(stop - start, size, k=start - offset, dtype=t.dtype)
+        unit = fresh(backend.asarray(rows, None, t.device))
+        found.append(unit if t.ndim == 1 else op.reshape(unit, shape=(stop - start, *t.shape)))
+        offset += size
     return found
 
 
@@ -61,7 +63,7 @@ def in_batches(
     `others` are further tensors of which there is one for each pass. `chunk_size` passes run at once; by
     default as many as keep each of these tensors, and of the results, below `AT_ONCE` elements.
     """
-    mapped = vmap(one, chunk_size=chunk_size)  # checks the number
+    chunk = as_chunk(chunk_size)
     if not tensors:
         return []
     total, start = sum(t.size for t in tensors), 0
@@ -70,7 +72,7 @@ def in_batches(
     step = min(at_once(widest), FIRST) if chunk_size is None else operator.index(chunk_size)
     while start < total or not parts:
         stop = min(start + step, total)
-        rows = mapped(*units(tensors, start, stop))
+        rows = mapped(one, units(tensors, start, stop), chunk)
         parts.append(rows)
         if chunk_size is None and start == 0 < stop:
             step = at_once(max([widest, *(innermost(row).size // stop for row in rows)]))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from everyo.core.dispatch import wrap
-from everyo.core.modes import current_mode
+from everyo.core.modes import begin, is_constant
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
@@ -65,7 +65,7 @@ class Placed(Traced):
         self.interpreter, self.below, self.place, self.culprit = interpreter, value, place, culprit
 
     def concrete(self, operation: str) -> Any:
-        if not self.interpreter.linear or operation == "print":  # type: ignore[attr-defined]
+        if not self.interpreter.linear or operation == "print":
             return self.below
         raise UnsupportedOperationError(
             f"a linear function cannot depend on a value that {operation}() reads",
@@ -91,6 +91,7 @@ class Recorder(Interpreter):
 
     def __init__(self, linear: bool) -> None:
         super().__init__()
+        begin(self.level)
         self.linear = linear
         self.steps: list[Step] = []
         self.captured: dict[Any, tuple[int, Tensor]] = {}
@@ -125,7 +126,7 @@ class Recorder(Interpreter):
         made = [self.place(o, culprit) for o in (out if isinstance(out, tuple) else (out,))]
         places, constants = [p for p, _ in operands], [c for _, c in operands]
         self.steps.append(Step(primitive, places, constants, params, range(start, self.size)))
-        if current_mode().held >= self.level and primitive.name != "stop_gradient":
+        if is_constant(self.level) and primitive.name != "stop_gradient":
             made = [op.stop_gradient(x) for x in made]
         return tuple(made) if isinstance(out, tuple) else made[0]
 

@@ -12,7 +12,7 @@ from typing import Any
 from everyo.core.backward import enter, leave
 from everyo.core.copying import same_value
 from everyo.core.dispatch import _carries_gradient, record, wrap
-from everyo.core.modes import Mode, ModeSwitch, current_mode, is_grad_enabled
+from everyo.core.modes import Mode, ModeSwitch, begin, current_mode, is_constant, is_grad_enabled
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tape import Node, OutputNode, VariableNode, next_age
@@ -37,7 +37,8 @@ class LevelTape(Interpreter):
     def __init__(self) -> None:
         super().__init__()
         self._receivers: list[Tensor] = []
-        self._around = current_mode()
+        mode = begin(self.level)
+        self._block = None if mode.held < 0 else _Block(mode)
 
     def variable(self, x: Tensor) -> Tensor:
         """Return a leaf of this level that stands for `x`."""
@@ -62,21 +63,49 @@ class LevelTape(Interpreter):
             if x.grad_node is not None:
                 mask |= 1 << i
         out = primitive.on(values, params)
-        recorded = mask and primitive.vjp is not None and current_mode().held < self.level
-        if not (recorded and _carries_gradient(out)):
+        recorded = mask and primitive.vjp is not None and _carries_gradient(out)
+        if not recorded or (current_mode().held >= 0 and is_constant(self.level)):
             return tuple(raised(o) for o in out) if isinstance(out, tuple) else raised(out)
-        node = record(primitive, inputs, values, params, out, mask)
+        recording = record if self._block is None else self._record
+        node = recording(primitive, inputs, values, params, out, mask)
         if isinstance(out, tuple):
-            return tuple(
-                self._result(o, OutputNode(node, i)) if _carries_gradient(o) else raised(o)
-                for i, o in enumerate(out)
-            )
-        return self._result(out, node)
+            return self._parts(out, node)
+        return self._linked(out, node)
 
-    def _result(self, value: Any, node: Node) -> Tensor:
+    def _record(
+        self,
+        primitive: Primitive,
+        inputs: Sequence[Any],
+        values: Sequence[Any],
+        params: Any,
+        out: Any,
+        mask: int,
+    ) -> Node:
+        """Return the node of a call; what a tape in a `no_grad` block saves is constant beyond the block."""
+        if self._block is not None:
+            with self._block:
+                values = [_held(v) for v in values]
+                out = tuple(map(_held, out)) if isinstance(out, tuple) else _held(out)
+        return record(primitive, inputs, values, params, out, mask)
+
+    def _parts(self, out: tuple[Any, ...], node: Node) -> tuple[Any, ...]:
+        return tuple(
+            None if o is None else self._linked(o, OutputNode(node, i)) if _carries_gradient(o) else raised(o)
+            for i, o in enumerate(out)
+        )
+
+    def _linked(self, value: Any, node: Node) -> Tensor:
         made = wrap(Taped(self, value))
         made.grad_node = node
         return made
+
+    def linked(self, value: Any, node: Node | None) -> Any:
+        """Return what a node saved of the value of `node`, or of a constant, on this level again."""
+        if node is not None and isinstance(value, tuple):
+            return self._parts(value, node)
+        if node is None or getattr(value, "dtype", None) is None:
+            return value
+        return self._linked(value.below if isinstance(value, Traced) else value, node)
 
     def pull(self, outputs: Sequence[Tensor], seeds: Sequence[Any], retain: bool) -> list[Tensor]:
         """Return the gradients with respect to all variables, as tensors of the level below.
@@ -87,11 +116,8 @@ class LevelTape(Interpreter):
         for i, (output, seed) in enumerate(zip(outputs, seeds, strict=True)):
             if self.mine(output) and output.grad_node is not None:
                 below = raised(output.data.below)
-                cotangent = _one(below) if seed is None else enter(below, seed, i, True)
+                cotangent = _one(below) if seed is None else _seed(below, seed, i)
                 walk.seed(output.grad_node, cotangent if below.level else lower(cotangent))
-        if current_mode().held < self._around.held:  # the function ran in a `no_grad` block that has ended
-            with _Holding(self._around):
-                return _gradients(walk, self._receivers)
         return _gradients(walk, self._receivers)
 
     def value(self, result: Any) -> Tensor:
@@ -99,7 +125,7 @@ class LevelTape(Interpreter):
         return raised(result.data.below) if self.mine(result) else as_tensor(result)
 
 
-class _Holding(ModeSwitch):
+class _Block(ModeSwitch):
     """Records as little as another mode does."""
 
     def __init__(self, around: Mode) -> None:
@@ -107,6 +133,11 @@ class _Holding(ModeSwitch):
 
     def change(self, mode: Mode) -> Mode:
         return mode.replace(grad=self.around.grad, held=self.around.held)
+
+
+def _held(value: Any) -> Any:
+    """Return a value as the current block takes it: constant, but to what runs inside the block."""
+    return op.alias(value) if isinstance(value, Tensor) else value
 
 
 class _Recording(recording):
@@ -169,7 +200,7 @@ class EagerTape:
 
     def variable(self, x: Tensor) -> Tensor:
         """Return a tensor with a node of its own: a leaf, or an alias that keeps the path to `x`."""
-        if x.requires_grad and self._outer:
+        if x.grad_node is not None and self._outer:
             variable = op.alias(x)
         else:
             variable = wrap(x.data)
@@ -182,15 +213,17 @@ class EagerTape:
 
         `retain` keeps what the tape has saved, for another call.
         """
-        pairs = [(o, s, i) for i, (o, s) in enumerate(zip(outputs, seeds, strict=True)) if o.requires_grad]
+        pairs = [
+            (o, s, i) for i, (o, s) in enumerate(zip(outputs, seeds, strict=True)) if o.grad_node is not None
+        ]
         outside = any(self._reaches_outside(o) for o, _, _ in pairs)
-        tracked = outside and self._outer
+        tracked = outside and self._outer and is_grad_enabled()
         if outside:
             walk = Walk({r._require_node("grad") for r in self._receivers}, True, tracked, nested=True)
         else:
             walk = Walk(None, retain, False, nested=True)  # every path leads to our variables
         for output, seed, i in pairs:
-            cotangent = enter(output, seed, i, True)  # of any level: the pullback may run under vmap
+            cotangent = _seed(output, seed, i)  # of any level: the pullback may run under vmap
             walk.seed(output._require_node("grad"), cotangent if tracked else lower(cotangent))
         return _gradients(walk, self._receivers)
 
@@ -223,6 +256,12 @@ class EagerTape:
 def tape() -> Any:
     """Return the tape for one call of a function; a context manager."""
     return LevelTape() if depth() else EagerTape()
+
+
+def _seed(output: Tensor, seed: Any, position: int) -> Tensor:
+    """Return the cotangent of an output; in a `no_grad` block a constant, where a rule may hand it on."""
+    cotangent: Tensor = enter(output, seed, position, True)
+    return cotangent if current_mode().held < 0 else op.alias(cotangent)
 
 
 def _one(scalar: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ def segment(run: Run, leaves: Leaves) -> Leaves:
     that gives other values raises GraphStateError. The tensors it is given are copies, and stay as they are.
     """
     mode = current_mode()
-    if not mode.grad and mode.held >= traced.depth():
+    if not mode.grad and max(mode.held, 0) >= traced.depth():
         return run([same_value(x) for x in leaves])
     payload = _Payload(run, leaves)
     born = next_age()
@@ -172,7 +172,7 @@ class _Rerun:
             )
         outputs = _recorded(results, born).get(self.tape, {})
         create_graph = isinstance(saved[1], Tensor)
-        walk = Walk(None, create_graph, create_graph, nested=True)
+        walk = Walk(None, create_graph, create_graph, nested=True, tape=self.tape)
         for i, cotangent in g.items():
             output = outputs.get(self.places[i])
             if output is not None:  # or else all that it was computed from is frozen by now

@@ -277,6 +277,4 @@ solution = Primitive(
     listed=False,
     linear_in=lambda params: range(params["system"].count),  # in the right-hand side
 )
-root = Primitive(
-    _root, vjp=_root_vjp, jvp=_root_jvp, batch=looped, specs=_specs, several=True, listed=False
-)
+root = Primitive(_root, vjp=_root_vjp, jvp=_root_jvp, batch=looped, specs=_specs, several=True, listed=False)

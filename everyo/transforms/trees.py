@@ -79,9 +79,10 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
         return [tree], None
     leaves, structure = _optree().tree_flatten(tree, namespace=NAMESPACE)
     kinds: list[Any] = [type(leaf) for leaf in leaves if not isinstance(leaf, Tensor)]
-    new = [_register(kind) for kind in kinds]  # all of them, not up to the first
-    if any(new):
-        return flatten(tree)
+    if kinds:
+        new = [_register(kind) for kind in kinds]  # all of them, not up to the first
+        if any(new):
+            return flatten(tree)
     return leaves, None if structure.is_leaf() else structure
 
 

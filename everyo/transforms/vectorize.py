@@ -33,6 +33,7 @@ class Batched(Traced):
     """A value for each element of a batch; the batch is the first axis of the value below."""
 
     __slots__ = ()
+    batched = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -77,7 +78,8 @@ class BatchInterpreter(Interpreter):
             mine = data.__class__ is Batched and data.interpreter is self  # as `mine` does, without its call
             batched.append(mine)
             values.append(data.below if mine else lower(x))
-        if primitive.batch is None:
+        rule = primitive.batch
+        if rule is None:
             raise UnsupportedOperationError(
                 "the operation has no batching rule",
                 operation=primitive.name,
@@ -86,14 +88,14 @@ class BatchInterpreter(Interpreter):
                 remedy="loop over the batch in Python and stack the results",
             )
         try:
-            out = primitive.batch(primitive, values, batched, self.size, params)
+            out = rule(primitive, values, batched, self.size, params)
         except UnsupportedOperationError:
             raise
         except (EveryOError, *EXPLAINED) as error:
             if primitive.family != "custom":  # whose errors are the user's own
                 _explain_as_single(primitive, values, batched, self.size, params)
             raise error
-        return tuple(map(self.batch, out)) if isinstance(out, tuple) else self.batch(out)
+        return tuple(map(self.batch, out)) if out.__class__ is tuple else self.batch(out)
 
     def batch(self, value: Any) -> Tensor:
         """Return a value whose first axis is the batch as a tensor of this level."""
@@ -173,7 +175,7 @@ def vmap(
     >>> print(slopes(eo.tensor([1.0, 2.0])))
     [ 3. 12.]
     """
-    chunk = _number("chunk_size", chunk_size, 1)
+    chunk = as_chunk(chunk_size)
     given_size = _number("axis_size", axis_size, 0)
     if randomness not in RANDOMNESS:
         raise ArgumentError(
@@ -182,32 +184,63 @@ def vmap(
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = flatten((args, kwargs))
+        leaves: Sequence[Any] = args
+        structure: Any = None  # of tensors alone
+        if kwargs or not all(isinstance(arg, Tensor) for arg in args):
+            leaves, structure = flatten((args, kwargs))
         axes = _argument_axes(args, kwargs, in_axes)
         fronts, size = _fronts(leaves, axes, given_size)
 
-        def run(start: int, stop: int) -> tuple[list[Any], list[Any], Any]:
-            with BatchInterpreter(stop - start, randomness) as interpreter:
-                whole = (start, stop) == (0, size)
-                inner = [
-                    _whole(x) if a is None else interpreter.batch(lower(x if whole else x[start:stop]))
-                    for x, a in zip(fronts, axes, strict=True)
-                ]
-                inner_args, inner_kwargs = unflatten(structure, inner)
-                tree = function(*inner_args, **inner_kwargs)
-                results, result_structure = flatten(tree)
-                outs = broadcast_prefix(out_axes, tree, "vmap", "out_axes")
-                pairs = zip(results, outs, strict=True)
-                return [_result(interpreter, r, a) for r, a in pairs], outs, result_structure
+        def call(inner: Sequence[Any]) -> Any:
+            if structure is None:
+                return function(*inner)
+            inner_args, inner_kwargs = unflatten(structure, inner)
+            return function(*inner_args, **inner_kwargs)
 
-        step = max(size, 1) if chunk is None else chunk
-        parts = [run(i, min(i + step, size)) for i in range(0, max(size, 1), step)]
-        _, outs, result_structure = parts[0]
-        columns = zip(*(results for results, _, _ in parts), strict=True)
-        placed = [_placed(column, a) for column, a in zip(columns, outs, strict=True)]
-        return unflatten(result_structure, placed)
+        return _over(call, fronts, axes, size, out_axes, chunk, randomness)
 
     return transformed
+
+
+def as_chunk(value: Any) -> int | None:
+    """Return a `chunk_size`, an integer of at least 1 or None."""
+    return _number("chunk_size", value, 1)
+
+
+def mapped(function: Callable[..., Any], tensors: Sequence[Tensor], chunk: int | None) -> Any:
+    """Return ``vmap(function, chunk_size=chunk)(*tensors)``."""
+    axes = (0,) * len(tensors)
+    return _over(lambda inner: function(*inner), tensors, axes, tensors[0].shape[0], 0, chunk, "error")
+
+
+def _over(
+    call: Callable[[Sequence[Any]], Any],
+    fronts: Sequence[Any],
+    axes: Sequence[int | None],
+    size: int,
+    out_axes: Any,
+    chunk: int | None,
+    randomness: str,
+) -> Any:
+    """Call a function of the leaves on a batch of `size`, `chunk` elements at a time; return its tree."""
+
+    def run(start: int, stop: int) -> tuple[list[Any], list[Any], Any]:
+        with BatchInterpreter(stop - start, randomness) as interpreter:
+            whole = stop - start == size
+            inner = [
+                _whole(x) if a is None else interpreter.batch(lower(x if whole else x[start:stop]))
+                for x, a in zip(fronts, axes)
+            ]
+            tree = call(inner)
+            results, structure = flatten(tree)
+            outs = broadcast_prefix(out_axes, tree, "vmap", "out_axes")
+            return [_result(interpreter, r, a) for r, a in zip(results, outs, strict=True)], outs, structure
+
+    step = max(size, 1) if chunk is None else chunk
+    parts = [run(i, min(i + step, size)) for i in range(0, max(size, 1), step)]
+    _, outs, structure = parts[0]
+    columns = zip(*[results for results, _, _ in parts], strict=True)
+    return unflatten(structure, [_placed(column, a) for column, a in zip(columns, outs)])
 
 
 def _number(name: str, value: Any, low: int) -> int | None:
@@ -244,12 +277,17 @@ def _argument_axes(args: Sequence[Any], kwargs: dict[str, Any], in_axes: Any) ->
             remedy="give one for each positional argument; keyword arguments are mapped along axis 0",
         )
     if isinstance(entries, tuple):
-        pairs = zip(entries, args, strict=True)
+        pairs = zip(entries, args)
     elif all(isinstance(arg, Tensor) for arg in args):
-        pairs = zip((entries,) * len(args), args, strict=True)
+        pairs = zip((entries,) * len(args), args)
     else:
-        pairs = zip((entries,), (tuple(args),), strict=True)
-    found = [a for entry, arg in pairs for a in broadcast_prefix(entry, arg, "vmap", "in_axes")]
+        pairs = zip((entries,), (tuple(args),))
+    found: list[int | None] = []
+    for entry, arg in pairs:
+        if isinstance(arg, Tensor) and (entry is None or type(entry) is int):
+            found.append(entry)
+        else:
+            found += broadcast_prefix(entry, arg, "vmap", "in_axes")
     return found + broadcast_prefix(0, kwargs, "vmap", "in_axes") if kwargs else found
 
 
@@ -272,7 +310,7 @@ def _whole(leaf: Any) -> Any:
 
 
 def _mapped_axis(x: Tensor, axis: int) -> int:
-    if not x.ndim:
+    if not x.shape:
         raise ShapeError(
             "an argument without axes is mapped",
             operation="vmap",
@@ -281,7 +319,7 @@ def _mapped_axis(x: Tensor, axis: int) -> int:
             found="shape ()",
             remedy="pass it whole: None in its place in in_axes, or functools.partial for a keyword argument",
         )
-    return normalize_axis(axis, x.ndim, "vmap")
+    return normalize_axis(axis, x.ndim, "vmap") if axis else 0
 
 
 def _fronts(
@@ -290,7 +328,7 @@ def _fronts(
     """Return the arguments' leaves, those that are mapped with that axis in front, and the axis' length."""
     tensors, fronts = [], []
     sizes = set() if axis_size is None else {axis_size}
-    for x, axis in zip(leaves, axes, strict=True):
+    for x, axis in zip(leaves, axes):
         if axis is not None:
             x = _mapped(x)
             axis = _mapped_axis(x, axis)

@@ -263,6 +263,14 @@ def test_singular_vectors_of_equal_singular_values_have_no_derivative():
         assert np.isnan(gradient(lambda a, k=k: eo.sum(eo.linalg.svd(a)[k] * w), x)).any()
 
 
+def test_zero_singular_values_of_lstsq_have_the_slope_zero():
+    a, b = eo.tensor([[2.0, 0.0], [0.0, 0.0]], dtype=eo.float64), eo.ones(2, dtype=eo.float64)
+    values = lambda a: eo.linalg.lstsq(a, b).singular_values  # noqa: E731
+    np.testing.assert_array_equal(eo.grad(lambda a: values(a).sum())(a).numpy(), [[1.0, 0.0], [0.0, 0.0]])
+    moved = eo.jvp(values, (a,), (eo.tensor([[3.0, 0.0], [0.0, 5.0]], dtype=eo.float64),))[1]
+    np.testing.assert_array_equal(moved.numpy(), [3.0, 0.0])
+
+
 def test_zero_singular_values_alone():
     x = rectangular(4, 3, [2.0, 1.0, 0.0])
     u, _, vh = np.linalg.svd(x, full_matrices=False)

@@ -8,6 +8,7 @@ import pytest
 
 import everyo as eo
 from everyo import special
+from everyo.core.registry import op
 
 from .reference import agrees, derivatives, second_derivative
 
@@ -527,3 +528,49 @@ def test_third_derivative_of_log_ndtr(x):
     mixed = eo.grad(eo.grad(slope(special.log_ndtr)))(point).item()
     for found in (third, forward, mixed):
         assert found == pytest.approx(exact, rel=tolerance, abs=1e-300)
+
+
+LOW_ORDERS = [5e-324, 1e-150, 1e-9, 0.5, 1.4616321449683622, 7.999, 30.0, 1e8, 1e76, 1e150]
+BELOW = [-1e-200, -1e-9, -0.5, -1 + TINY, -3.000000001, -7.3]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("point", LOW_ORDERS + BELOW)
+def test_polygamma_of_low_orders(n, point):
+    with mp.workdps(60):
+        exact = mp.psi(n, mp.mpf(point))
+        agrees(special.polygamma(n, eo.tensor(point, dtype=eo.float64)).item(), exact, 0.0, 2e-15)
+
+
+def test_the_trigamma_function_far_below_zero_takes_no_steps():
+    found = special.polygamma(1, eo.tensor([-1e12 - 0.5, -(2.0**60), -INF], dtype=eo.float64)).numpy()
+    exact = mp.pi**2 - mp.psi(1, mp.mpf(10) ** 12 + 1.5)
+    np.testing.assert_allclose(found, [float(exact), INF, INF], rtol=2e-15)
+
+
+def test_polygamma_of_numbers_of_both_signs_in_one_array():
+    x = np.array([-2.5, 0.3, math.nan, 4.0, -0.75, INF])
+    found = special.polygamma(1, eo.tensor(x)).numpy()
+    exact = [float(mp.psi(1, v)) if v == v and v < INF else v for v in x]
+    exact[-1] = 0.0
+    np.testing.assert_allclose(found, exact, rtol=2e-15)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(0.01, 1e-9), (3.0, 1e-12), (1e4, 1e-3), (2.0, 1e6), (50.0, -49.75), (1e-9, 1e-9), (1.0, 0.0)],
+)
+def test_differences_of_polygamma_functions(n, a, b):
+    with mp.workdps(60):
+        exact = mp.psi(n, mp.mpf(a) + mp.mpf(b)) - mp.psi(n, mp.mpf(a))
+        agrees(op.polygamma_difference(np.array([a]), np.array([b]), n=n)[0], exact, 0.0, 4e-15)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+@pytest.mark.parametrize("point", [0.0, 1e-60, -0.5, 2.0, 2.001, -3.0, 4.0, 4.001, -12.0])
+def test_bessel_functions_of_higher_orders(n, point):
+    x = np.array(point)
+    with mp.workdps(40):
+        agrees(op.bessel_j(x, n=n), mp.besselj(n, mp.mpf(point)), 5e-16, 3e-15)
+        agrees(op.bessel_i(x, n=n), mp.re(mp.besseli(n, mp.mpf(point))), 0.0, 3e-15)

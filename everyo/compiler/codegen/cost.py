@@ -11,6 +11,7 @@ from everyo.compiler.machine import vectors
 # Nanoseconds for one element of eight bytes, with vectors of `MEASURED` bytes.
 MEASURED = 64
 CHEAP, TERM = 0.1, 0.05  # an operation such as an addition; one term of a matrix product
+TILED = 0.035  # one term in tiles
 READ, WRITE = 0.1, 0.2
 SCALAR: dict[str, float] = {
     "sqrt": 0.3, "divide": 0.2, "rsqrt": 0.6,
@@ -59,6 +60,10 @@ def _convolve_weight(op: Op) -> float:
     return cotangent.size * math.prod(op.out.shape[1:]) * TERM * _scale(x)
 
 
+def _dot(op: Op) -> float:
+    return op.out.size * op.operands[0].shape[-1] * TILED * _scale(op.out)
+
+
 def _moved(op: Op) -> float:
     """Return the cost of writing operands into a result."""
     elements = sum(v.size for v in op.operands) + op.out.size
@@ -66,5 +71,5 @@ def _moved(op: Op) -> float:
 
 
 _OPAQUE = {
-    "convolve": _convolve, "convolve_weight": _convolve_weight, "place": _moved, "fold": _moved,
+    "dot": _dot, "convolve": _convolve, "convolve_weight": _convolve_weight, "place": _moved, "fold": _moved,
 }  # fmt: skip

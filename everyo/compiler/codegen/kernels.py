@@ -38,6 +38,7 @@ class Kernel(Elements):
         self._rows: dict[Value, str] = {}
         self._heap: list[str] = []
         self._sinks: dict[Member, tuple[str, bool]] = {}
+        self._lies_in = {old: new for new, old in plan.replaced.items() if plan.home[new] is cluster}
         self.flat = _is_flat(plan, cluster)
         self.extent = cluster.outer
         if self.flat:
@@ -47,7 +48,7 @@ class Kernel(Elements):
 
     def pointer(self, value: Value) -> str:
         """Return the parameter that points to a value's memory."""
-        return self.buffers.setdefault(value, f"%p{len(self.buffers)}")
+        return self.buffers.setdefault(self._lies_in.get(value, value), f"%p{len(self.buffers)}")
 
     def table(self, value: Value) -> str:
         return self.pointer(value)
@@ -109,7 +110,7 @@ class Kernel(Elements):
             outer: list[Index] = []
             for axis, n in enumerate(self.extent):
                 low, high = (0, n) if axis else clamped(f, part, whole)
-                span = part if not axis and not self.flat else None
+                span = part if not axis else None
                 outer.append(loops.enter_context(f.loop(low, high, span)))
             self.outer = Flat(outer) if self.flat else outer
             for number, nest in enumerate(self.cluster.nests):
@@ -157,6 +158,8 @@ class Kernel(Elements):
         """Compute an element of a member's result and write it where it is read."""
         value = member.op.out
         x = self.element(value, idx)
+        if value in self.plan.replaced:  # who reads the old element after this does so in a register
+            self.element(self.plan.replaced[value], idx)
         if value in self.plan.stored:
             self.f.store(x, self.pointer(value), self.offset(value, idx), value.dtype)
         elif value in self.plan.rows:

@@ -13,6 +13,7 @@ from everyo.compiler.codegen.elements import combine
 from everyo.compiler.codegen.kernels import Kernel, for_all
 from everyo.compiler.codegen.products import gemm
 from everyo.compiler.codegen.text import Function, Index, memory_type
+from everyo.compiler.codegen.tiles import tiles_of, write_tiles
 from everyo.compiler.codegen.windows import Fold, Place
 from everyo.compiler.fuse import Cluster, Plan, buffer_value
 from everyo.compiler.graph import Op, Value
@@ -129,20 +130,44 @@ class Accumulate(Scatter):
 
 
 class Product:
-    """A matrix product by BLAS; a transposed operand is read as it lies."""
+    """A matrix product by BLAS, or in tiles; a transposed operand is read as it lies.
+
+    Attributes
+    ----------
+    placed : set of Value
+        What the product is added to, if that lies in the result already.
+    """
+
+    placed: frozenset[Value] = frozenset()
 
     def __init__(self, plan: Plan, cluster: Cluster, name: str) -> None:
         self.f = Function(name, [])
-        self.op: Op = cluster.members[0].op
+        self.cluster, self.op = cluster, cluster.members[0].op
         self.buffers: dict[Value, str] = {}
+        self.tiles = tiles_of(self.op)
+        self.extent: tuple[int, ...] = () if self.tiles is None else (self.tiles.down,)
 
     def build(self) -> str:
         f, op = self.f, self.op
-        a, b = op.operands
+        a, b, *added = op.operands
         *batch, m, k = a.shape
         n, kind = b.shape[-1], memory_type(op.out.dtype)
-        for value in (buffer_value(op, 0), buffer_value(op, 1), op.out):
-            self.buffers.setdefault(value, f"%p{len(self.buffers)}")
+        before = [buffer_value(op, 2)] if added else []
+        for value in (buffer_value(op, 0), buffer_value(op, 1), op.out, *before):
+            if value not in self.placed:
+                self.buffers.setdefault(value, f"%p{len(self.buffers)}")
+        if self.tiles is not None:
+            first, second, out = buffer_value(op, 0), buffer_value(op, 1), op.out
+            start = [out if v in self.placed else v for v in before]
+            lying = [self.buffers[v] for v in (first, second, out, *start)]
+            write_tiles(f, op, self.tiles, lying)
+            return self._closed()
+        for value in before:
+            if value not in self.placed:
+                f.declares.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+                target, source = self.buffers[op.out], self.buffers[value]
+                size = f"i64 {op.out.nbytes}, i1 false"
+                f.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, {size})")
         with f.loop(0, math.prod(batch)) as i:
             sizes = (m * k, k * n, m * n)
             values = (buffer_value(op, 0), buffer_value(op, 1), op.out)
@@ -151,6 +176,10 @@ class Product:
                 for v, size in zip(values, sizes)
             ]
             gemm(f, op, *parts)
+        return self._closed()
+
+    def _closed(self) -> str:
+        f = self.f
         f.line("ret void")
         pointers = [f"ptr {p}" for p in self.buffers.values()]
         f.head = f"define internal void @{f.name}({', '.join([*pointers, 'i64 %low', 'i64 %high'])})"

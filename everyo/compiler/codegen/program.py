@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from everyo.compiler import elementary
 from everyo.compiler.codegen.control import CONTROL, Control, write_control
 from everyo.compiler.codegen.entry import FIRST_CALL, RUN, THREADS, write_entry
-from everyo.compiler.codegen.opaque import Call, Join, kernel_of
+from everyo.compiler.codegen.hints import METADATA
+from everyo.compiler.codegen.opaque import Call, Join, Product, kernel_of
+from everyo.compiler.codegen.panels import PanelKernel
+from everyo.compiler.codegen.places import parts_in_place
 from everyo.compiler.codegen.splitting import Split, bounded, split, write_call
 from everyo.compiler.codegen.tapes import Tapes
-from everyo.compiler.codegen.text import METADATA, Function
-from everyo.compiler.fuse import Cluster, Plan, buffer_value, fuse
+from everyo.compiler.codegen.text import Function
+from everyo.compiler.fuse import Cluster, Plan, fuse
 from everyo.compiler.graph import Graph, Op, Value
 from everyo.compiler.memory import Lifetime, place
+from everyo.compiler.panels import take_in_panels
+from everyo.compiler.states import State, replace_states
 
 # What the main function returns: also when a callback raised, or (from the first message on) a check failed.
 SUCCEEDED, FAILED, FIRST_MESSAGE = 0, 1, 16
-ATTRIBUTES = """attributes #0 = { nounwind "no-trapping-math"="true" }
-attributes #1 = { noinline nounwind "no-trapping-math"="true" }"""
+# Vectors that do not fit into registers lie on the stack, at its alignment: at less than their size, each may
+# lie across two lines of the cache.
+ATTRIBUTES = """attributes #0 = { nounwind "stackrealign" "no-trapping-math"="true" }
+attributes #1 = { noinline nounwind "stackrealign" "no-trapping-math"="true" }"""
 APART = " #1"  # of a call: the function stays one of its own
 LARGE = 1500  # characters of a kernel from which on it stays a function of its own, outside of loops
 # Characters that may become part of the main function, outside of loops and inside: LLVM's time for a
@@ -66,14 +75,17 @@ class Module:
         Bytes of working memory for one call.
     entry : Entry
         The function that Python calls.
+    states : list of State
+        Inputs that outputs are written over, by the end of the program, which is entered by itself.
     bodies : list of Body
         The plans, that of the whole graph first.
     parallel : bool
         Whether some kernel is split, so that the program needs the pool.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, states: Sequence[State] = ()) -> None:
+        self.graph, self._given = graph, states
+        self.states: list[State] = []
         self.constants: list[Value] = []
         self.calls: list[Op] = []
         self.messages: list[str] = []
@@ -92,7 +104,8 @@ class Module:
         self.text = self._write()
 
     def _write(self) -> str:
-        main = Function("everyo_main", ["ptr %args", "ptr %outs", "ptr %arena", "ptr %table"], "i32")
+        parameters = ["ptr %args", "ptr %outs", "ptr %arena", "ptr %table", "i1 %last"]
+        main = Function("everyo_main", parameters, "i32")
         self.main, self.tapes = main, Tapes(main)
         self._code = main.alloca("i32")
         pointers = {v: self._argument("%args", i) for i, v in enumerate(self.graph.inputs)}
@@ -105,13 +118,11 @@ class Module:
         declares = {*self._declares, *elementary.declarations(self._needs), *self.tapes.declares}
         inputs = [*self.graph.inputs, *self.constants]
         outputs, calls = len(self.graph.outputs), len(self.calls)
-        self.entry = write_entry(inputs, len(self.graph.inputs), outputs, calls)
+        self.entry = write_entry(inputs, len(self.graph.inputs), outputs, calls, self.states)
         functions = [self.tapes.source, *self._kernels, main.text(), self.entry.text]
         self._splits.clear()  # the kernels' own copies of their texts go with them
         self._equal.clear()
-        return "\n".join(
-            [*sorted(declares), elementary.source(self._needs), *functions, ATTRIBUTES, METADATA]
-        )
+        return "\n".join([*sorted(declares), *functions, ATTRIBUTES, METADATA])
 
     def _argument(self, table: str, i: int) -> str:
         address = self.main.pure(f"getelementptr ptr, ptr {table}, i64 {i}")
@@ -122,8 +133,12 @@ class Module:
         self._depth += 1
         self.tapes.note(graph)
         plan = fuse(graph)
+        take_in_panels(graph, plan)
+        states = self._given if self._depth == 1 else ()
         self._used = {*graph.outputs, *(v for op in graph.ops for v in op.operands)}
-        self._parts = parts_in_place(plan, set(targets))
+        self._parts = parts_in_place(graph, plan, set(targets))
+        places = {whole for whole, _ in self._parts.values()}
+        first = replace_states(graph, plan, states, places) if states else len(plan.clusters)
         lifetimes, reads = self._lifetimes(plan, targets)
         offsets, size = place(lifetimes)
         self._note(graph, plan, reads, lifetimes, {key: base + start for key, start in offsets.items()})
@@ -133,14 +148,34 @@ class Module:
             pointers[value] = self.at(base + offset)
         for value, (whole, start) in self._parts.items():
             pointers[value] = self.main.make(f"getelementptr i8, ptr {pointers[whole]}, i64 {start}")
-        for cluster in plan.clusters:
-            if cluster.members:
-                control = reads[cluster]
-                if isinstance(control, Control):
-                    end = max(end, write_control(self, control.op, pointers, offsets, base, base + size))
-                else:
-                    self._call_kernel(control, pointers, offsets, base)
+        if plan.replaced:
+            self.states = [(i, o) for i, o in states if graph.outputs[o] in plan.replaced]
+            self.main.line("br i1 %last, label %finish, label %begin")
+            self.main.start("begin")
+        with self.main.scope() if plan.replaced else nullcontext():
+            ends = [self._call(reads, c, pointers, offsets, base, base + size) for c in plan.clusters[:first]]
+        if plan.replaced:
+            self._end(SUCCEEDED)
+            self.main.start("finish")
+        ends += [self._call(reads, c, pointers, offsets, base, base + size) for c in plan.clusters[first:]]
         self._depth -= 1
+        return max([end, *ends])
+
+    def _call(
+        self,
+        reads: dict[Cluster, Any],
+        cluster: Cluster,
+        pointers: dict[Value, str],
+        offsets: dict[Any, int],
+        base: int,
+        end: int,
+    ) -> int:
+        """Write the call of a cluster; return the end of the memory that it needs."""
+        if not cluster.members:
+            return end
+        if isinstance(reads[cluster], Control):
+            return int(write_control(self, reads[cluster].op, pointers, offsets, base, end))
+        self._call_kernel(reads[cluster], pointers, offsets, base)
         return end
 
     def _note(
@@ -192,9 +227,17 @@ class Module:
         op = cluster.members[0].op
         if op.name in CONTROL:
             return Control(op, self._used)
+        if cluster in plan.panels:
+            panel = PanelKernel(plan, cluster, self.name())
+            self._splits[panel] = panel.split()
+            panel.f.name = self.define(panel.f, panel.build(), panel.extent)
+            return panel
         kernel = kernel_of(plan, cluster, self.name())
-        if isinstance(kernel, Join):
-            kernel.placed = frozenset(v for v, (whole, _) in self._parts.items() if whole is op.out)
+        if isinstance(kernel, (Join, Product)):
+            whole, start = self._parts.get(op.out, (op.out, 0))
+            within = range(start, start + max(op.out.nbytes, 1))
+            found = {v for v, (w, at) in self._parts.items() if w is whole and at in within}
+            kernel.placed = frozenset(found - {op.out})
         text, extent = kernel.build(), getattr(kernel, "extent", ())
         cut = split(kernel)
         if cut is not None:
@@ -289,22 +332,3 @@ class Module:
                 self.constants.append(value)
             found = self._argument("%args", len(self.graph.inputs) + self.constants.index(value))
         return found
-
-
-def parts_in_place(plan: Plan, targets: set[Value]) -> dict[Value, tuple[Value, int]]:
-    """Return the values that are computed where a concatenation wants them: in what, and at which byte."""
-    found: dict[Value, tuple[Value, int]] = {}
-    for cluster in plan.clusters:
-        op = cluster.members[0].op if cluster.members else None
-        if op is None or op.name != "concat" or not cluster.opaque:
-            continue
-        values = [buffer_value(op, i) for i in range(len(op.inputs))]
-        start = 0
-        for value, part in zip(values, op.operands, strict=True):
-            home = plan.home.get(value)
-            free = value not in targets and value not in found and values.count(value) == 1
-            joined = home is not None and home.opaque and home.members[0].op.name == "concat"
-            if value in plan.stored and free and not joined:
-                found[value] = op.out, start
-            start += part.nbytes
-    return found

@@ -5,16 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
+from everyo.compiler.codegen.hints import hint
+
 Index = int | str  # a number known now, or the name of an i64
 BOOL = np.dtype(bool)
-LONG = 100  # instructions of a loop from which on its turns are not interleaved
-CALL = 30  # instructions that a call of an elementary function stands for, as it is inlined
-METADATA = """!0 = distinct !{!0, !1}
-!1 = !{!"llvm.loop.interleave.count", i32 1}"""  # of each module
 
 
 def type_of(dtype: Any) -> str:
@@ -61,6 +60,8 @@ class Function:
         self._count = 0
         self._scopes: list[dict[Any, Any]] = [{}]
         self._spans: dict[str, tuple[int, int]] = {}
+        self._steps: dict[str, dict[str, int]] = {}  # by how much an integer grows with a loop's index
+        self._places: list[tuple[int, dict[str, int]]] = []  # of addresses: their lines, their steps
         self.block = "entry"
 
     def fresh(self, stem: str = "v") -> str:
@@ -132,6 +133,7 @@ class Function:
         self.line(f"br label %head{k}")
         self.start(f"head{k}")
         index = f"%i{k}"
+        self._steps[index] = {index: 1}
         if isinstance(low, int) and isinstance(high, int):
             span = low, high
         if span is not None:
@@ -145,9 +147,14 @@ class Function:
             yield index
         after = self.make(f"add nuw nsw i64 {index}, 1")
         self.lines[place] = f"  {index} = phi i64 [ {low}, %{before} ], [ {after}, %{self.block} ]"
-        hint = ", !llvm.loop !0" if _length(self.lines[place:]) > LONG else ""
-        self.line(f"br label %head{k}{hint}")
+        turns = None if span is None else span[1] - span[0]
+        self.line(f"br label %head{k}{hint(self.lines[place:], turns, self._strides(index, place))}")
         self.start(f"exit{k}")
+
+    def _strides(self, index: str, place: int) -> list[int]:
+        """Return by how many elements the addresses in a loop move in a turn; its text begins at a line."""
+        inside = takewhile(lambda found: found[0] > place, reversed(self._places))
+        return [abs(step.get(index, 0)) for _, step in inside]
 
     def text(self) -> str:
         """Return the function."""
@@ -174,7 +181,7 @@ class Function:
             return a
         if isinstance(a, int):
             a, b = b, a
-        return self._moved(self.pure(f"add nsw i64 {a}, {b}"), a, b)
+        return self._moved(self.pure(f"add nsw i64 {a}, {b}"), a, b, 1)
 
     def sub(self, a: Index, b: Index) -> Index:
         """Return a difference."""
@@ -182,14 +189,19 @@ class Function:
             return a - b
         if b == 0:
             return a
-        return self._moved(self.pure(f"sub nsw i64 {a}, {b}"), a, -b if isinstance(b, int) else b)
+        return self._moved(self.pure(f"sub nsw i64 {a}, {b}"), a, b, -1)
 
-    def _moved(self, result: str, a: Index, b: Index) -> str:
-        """Note in which bounds a sum lies."""
+    def _moved(self, result: str, a: Index, b: Index, sign: int) -> str:
+        """Note in which bounds ``a + sign * b`` lies, and how it grows with the indices of loops."""
         if isinstance(a, str) and isinstance(b, int) and a in self._spans:
             low, high = self._spans[a]
-            self._spans[result] = low + b, high + b
+            self._spans[result] = low + sign * b, high + sign * b
+        first, second = self._steps_of(a), self._steps_of(b)
+        self._steps[result] = {k: first.get(k, 0) + sign * second.get(k, 0) for k in {*first, *second}}
         return result
+
+    def _steps_of(self, i: Index) -> dict[str, int]:
+        return self._steps.get(i, {}) if isinstance(i, str) else {}
 
     def lies(self, i: Index, n: int) -> bool | None:
         """Whether ``0 <= i < n``; None where that is known only when the function runs."""
@@ -208,7 +220,13 @@ class Function:
             return 0
         if a == 1:
             return b
-        return a if b == 1 else self.pure(f"mul nsw i64 {a}, {b}")
+        if b == 1:
+            return a
+        result = self.pure(f"mul nsw i64 {a}, {b}")
+        for i, factor in ((a, b), (b, a)):
+            if isinstance(factor, int):
+                self._steps[result] = {k: step * factor for k, step in self._steps_of(i).items()}
+        return result
 
     def div(self, a: Index, b: int) -> Index:
         """Return the quotient of a non-negative number."""
@@ -246,7 +264,7 @@ class Function:
         """Return an element; `fixed` says that the memory does not change while the function runs."""
         kind = memory_type(dtype)
         read = self.pure if fixed else self.make
-        address = self.pure(f"getelementptr inbounds {kind}, ptr {pointer}, i64 {offset}")
+        address = self._address(kind, pointer, offset)
         value = read(f"load {kind}, ptr {address}")
         return self.pure(f"trunc i8 {value} to i1") if np.dtype(dtype) == BOOL else value
 
@@ -255,10 +273,11 @@ class Function:
         kind = memory_type(dtype)
         if np.dtype(dtype) == BOOL:
             value = self.pure(f"zext i1 {value} to i8")
-        address = self.pure(f"getelementptr inbounds {kind}, ptr {pointer}, i64 {offset}")
+        address = self._address(kind, pointer, offset)
         self.line(f"store {kind} {value}, ptr {address}")
 
-
-def _length(lines: Sequence[str]) -> int:
-    """Return about how many instructions a loop has."""
-    return len(lines) + CALL * sum("call" in line and "@eo." in line for line in lines)
+    def _address(self, kind: str, pointer: str, offset: Index) -> str:
+        text = f"getelementptr inbounds {kind}, ptr {pointer}, i64 {offset}"
+        if self.recall(text) is None:
+            self._places.append((len(self.lines), self._steps_of(offset)))
+        return self.pure(text)

@@ -2,7 +2,8 @@
 
 A function of this package is a Python function on `Value`s. Calling it with a fresh argument writes the
 body of an LLVM function; helpers are ordinary Python calls, so that each definition is complete in itself
-and has no control flow. Equal operations on equal operands are written once.
+and has no control flow. Equal operations on equal operands are written once. The same expressions write
+functions of numbers and functions of vectors.
 """
 
 from __future__ import annotations
@@ -43,14 +44,26 @@ def literal(number: Number, kind: str) -> str:
 
 
 class Code:
-    """The lines of one function under construction, and what it needs from outside."""
+    """The lines of one function under construction, and what it needs from outside.
 
-    def __init__(self) -> None:
+    Each value is a vector of so many `lanes`, or a number where that is 1.
+    """
+
+    def __init__(self, lanes: int = 1) -> None:
+        self.lanes = lanes
         self.lines: list[str] = []
         self.declared: set[str] = set()
         self.globals: dict[str, str] = {}  # name -> text of a constant or of a helper function
-        self.kept: set[str] = set()  # helpers that only the vectorizer will call
         self._known: dict[str, str] = {}
+
+    def type(self, kind: str) -> str:
+        """Return the LLVM type of the values of a kind."""
+        return kind if self.lanes == 1 else f"<{self.lanes} x {kind}>"
+
+    def constant(self, number: Number, kind: str) -> str:
+        """Return a number as an operand."""
+        text = literal(number, kind)
+        return text if self.lanes == 1 else f"splat ({kind} {text})"
 
     def emit(self, text: str, kind: str) -> Value:
         """Write ``%n = text`` unless that stands already, and return the value."""
@@ -62,8 +75,8 @@ class Code:
 
     def call(self, name: str, kind: str, *arguments: Value, attributes: str = "") -> Value:
         """Call the function `name`, which returns `kind`."""
-        values = ", ".join(f"{a.kind} {a.name}" for a in arguments)
-        return self.emit(f"call {kind} {name}({values}){attributes}", kind)
+        values = ", ".join(f"{a.type} {a.name}" for a in arguments)
+        return self.emit(f"call {self.type(kind)} {name}({values}){attributes}", kind)
 
     def table(self, name: str, numbers: Sequence[Number], kind: str = "double") -> str:
         """Define a constant array and return its symbol."""
@@ -90,13 +103,13 @@ class Code:
     def intrinsic(self, name: str, *arguments: Value) -> Value:
         """Call an LLVM intrinsic that returns the type of its arguments, and declare it."""
         kind = arguments[0].kind
-        symbol = f"@llvm.{name}.{_SUFFIX[kind]}"
-        self.declared.add(f"declare {kind} {symbol}({', '.join(a.kind for a in arguments)})")
+        symbol = f"@llvm.{name}.{'' if self.lanes == 1 else f'v{self.lanes}'}{_SUFFIX[kind]}"
+        self.declared.add(f"declare {self.type(kind)} {symbol}({', '.join(a.type for a in arguments)})")
         return self.call(symbol, kind, *arguments)
 
 
 class Value:
-    """A value of type `kind`: the name of an LLVM register, or a constant."""
+    """A number or vector of the type `kind`: the name of an LLVM register, or a constant."""
 
     __slots__ = ("code", "kind", "name")
 
@@ -108,7 +121,12 @@ class Value:
         if isinstance(other, Value):
             assert other.kind == self.kind, f"{other.kind} where {self.kind} is needed"
             return other
-        return Value(self.code, self.kind, literal(other, self.kind))
+        return Value(self.code, self.kind, self.code.constant(other, self.kind))
+
+    @property
+    def type(self) -> str:
+        """The LLVM type."""
+        return self.code.type(self.kind)
 
     @property
     def single(self) -> bool:
@@ -122,7 +140,7 @@ class Value:
     def _binary(self, float_op: str, int_op: str, other: Operand, swapped: bool = False) -> Value:
         left, right = (self.like(other), self) if swapped else (self, self.like(other))
         op = float_op if self.is_float else int_op
-        return self.code.emit(f"{op} {self.kind} {left.name}, {right.name}", self.kind)
+        return self.code.emit(f"{op} {self.type} {left.name}, {right.name}", self.kind)
 
     def __add__(self, other: Operand) -> Value:
         return self._binary("fadd", "add", other)
@@ -149,7 +167,7 @@ class Value:
         return self._binary("fdiv", "sdiv", other, swapped=True)
 
     def __neg__(self) -> Value:
-        return self.code.emit(f"fneg {self.kind} {self.name}", self.kind)
+        return self.code.emit(f"fneg {self.type} {self.name}", self.kind)
 
     def __and__(self, other: Operand) -> Value:
         return self._binary("", "and", other)
@@ -172,7 +190,7 @@ class Value:
 
     def _compare(self, float_op: str, int_op: str, other: Operand) -> Value:
         op = f"fcmp {float_op}" if self.is_float else f"icmp {int_op}"
-        return self.code.emit(f"{op} {self.kind} {self.name}, {self.like(other).name}", "i1")
+        return self.code.emit(f"{op} {self.type} {self.name}, {self.like(other).name}", "i1")
 
     def __lt__(self, other: Operand) -> Value:
         return self._compare("olt", "slt", other)
@@ -193,17 +211,17 @@ class Value:
         return self._compare("une", "ne", other)
 
     def is_nan(self) -> Value:
-        return self.code.emit(f"fcmp uno {self.kind} {self.name}, {self.name}", "i1")
+        return self.code.emit(f"fcmp uno {self.type} {self.name}, {self.name}", "i1")
 
     def bits(self) -> Value:
         """Return the bits of a float as an integer."""
         kind = _INTEGER[self.kind]
-        return self.code.emit(f"bitcast {self.kind} {self.name} to {kind}", kind)
+        return self.code.emit(f"bitcast {self.type} {self.name} to {self.code.type(kind)}", kind)
 
     def real(self) -> Value:
         """Return the float whose bits this integer is."""
         kind = _FLOAT[self.kind]
-        return self.code.emit(f"bitcast {self.kind} {self.name} to {kind}", kind)
+        return self.code.emit(f"bitcast {self.type} {self.name} to {self.code.type(kind)}", kind)
 
     def widened(self, kind: str) -> Value:
         """Return this integer with zeros in front."""
@@ -225,13 +243,13 @@ class Value:
         """Return this float as a double."""
         if self.kind == "double":
             return self
-        return self.code.emit(f"fpext float {self.name} to double", "double")
+        return self.code.emit(f"fpext {self.type} {self.name} to {self.code.type('double')}", "double")
 
     def float(self) -> Value:
         """Return this float, rounded to 32 bits."""
         if self.kind == "float":
             return self
-        return self.code.emit(f"fptrunc double {self.name} to float", "float")
+        return self.code.emit(f"fptrunc {self.type} {self.name} to {self.code.type('float')}", "float")
 
 
 def fma(x: Value, y: Operand, z: Operand) -> Value:
@@ -244,7 +262,9 @@ def select(condition: Value, x: Operand, y: Operand) -> Value:
     model = x if isinstance(x, Value) else y
     assert isinstance(model, Value)
     x, y = model.like(x), model.like(y)
-    return x.code.emit(f"select i1 {condition.name}, {x.kind} {x.name}, {x.kind} {y.name}", x.kind)
+    return x.code.emit(
+        f"select {condition.type} {condition.name}, {x.type} {x.name}, {x.type} {y.name}", x.kind
+    )
 
 
 def fabs(x: Value) -> Value:

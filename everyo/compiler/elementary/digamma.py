@@ -102,7 +102,7 @@ def _digamma_near_zero(x: Value) -> Value:
     """One zero lies between -1 and 0, one between -2 and -1 and so on."""
     known = float(len(zeros.DIGAMMA) - 1)
     series = from_table("digamma_zeros", zeros.DIGAMMA[1:], floor(at_most(-x, known)).as_integer(), x)
-    return where_large("digamma.far", x, series, known, lambda far: _digamma_in_pairs(-far), vectors=False)
+    return where_large("digamma.far", x, series, known, lambda far: _digamma_in_pairs(-far))
 
 
 def _digamma_in_pairs(size: Value) -> Value:

@@ -1,9 +1,8 @@
 """Rare arguments: a slow evaluation that a vectorized loop reaches without losing its vectors.
 
 The usual result is computed without branches. It is then passed, with the argument, to a helper that
-returns it unless the argument is rare. LLVM's loop vectorizer replaces the call by one of the helper's
-versions for vectors, which compare once for the whole vector and branch; only with a rare element in it
-they go lane by lane.
+returns it unless the argument is rare. The helper's versions for vectors compare once for the whole vector
+and branch; only with a rare element in it they go lane by lane.
 """
 
 from __future__ import annotations
@@ -12,33 +11,22 @@ from collections.abc import Callable
 
 from everyo.compiler.elementary.builder import Code, Value, literal
 
-_LANES = {"double": (2, 4, 8), "float": (2, 4, 8, 16)}
 _ATTRIBUTES = "nounwind willreturn memory(none)"
 
 
-def where_large(
-    name: str, x: Value, usual: Value, bound: float, slow: Callable[[Value], Value], vectors: bool = True
-) -> Value:
-    """Return `usual`, but ``slow(x)`` where ``|x| > bound``.
-
-    The helper is called `name`. Without `vectors` it serves scalar code only.
-    """
+def where_large(name: str, x: Value, usual: Value, bound: float, slow: Callable[[Value], Value]) -> Value:
+    """Return `usual`, but ``slow(x)`` where ``|x| > bound``; the helper is called `name`."""
     code, kind = x.code, x.kind
     suffix = "f64" if kind == "double" else "f32"
     helper = f"@eo.{name}.rare.{suffix}"
     if helper not in code.globals:
         code.globals[helper] = _scalar(code, helper, kind, suffix, bound, slow)
-    if vectors and f"{helper}.each" not in code.globals:
-        code.globals[f"{helper}.each"] = _each(helper, kind)
-        for lanes in _LANES[kind]:
-            version = f"{helper}.v{lanes}"
-            code.globals[version] = _vector(code, helper, version, kind, suffix, bound, lanes)
-            code.kept.add(version)
-    mappings = ",".join(f"_ZGV_LLVM_N{n}vv_{helper[1:]}({helper[1:]}.v{n})" for n in _LANES[kind])
-    attributes = f" {_ATTRIBUTES}"
-    if vectors:
-        attributes += f' "vector-function-abi-variant"="{mappings}"'
-    return code.call(helper, kind, x, usual, attributes=attributes)
+    if code.lanes > 1:
+        code.globals.setdefault(f"{helper}.each", _each(helper, kind))
+        version = f"{helper}.v{code.lanes}"
+        code.globals[version] = _vector(code, helper, version, kind, suffix, bound, code.lanes)
+        helper = version
+    return code.call(helper, kind, x, usual, attributes=f" {_ATTRIBUTES}")
 
 
 def _scalar(

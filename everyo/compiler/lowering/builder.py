@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from everyo.compiler.access import VIEWS
-from everyo.compiler.graph import Graph, Value
+from everyo.compiler.graph import Graph, Op, Value
 
 DEPTH = 16  # views, one of the other, that an element may be looked for through
 SMALL = 16  # terms of a contraction that are written out
@@ -177,7 +177,17 @@ class Builder:
             return self.reshape(op.operands[0], shape)
         if op is not None and op.name == "broadcast" and op.operands[0].shape == ():
             return self.broadcast(op.operands[0], shape, ())
+        if op is not None and op.name == "broadcast" and _wide(shape) == _wide(value.shape):
+            return self._respaced(op, shape)
         return self.add("reshape", [value], [(shape, value.dtype)])[0]
+
+    def _respaced(self, op: Op, shape: tuple[int, ...]) -> Value:
+        """Return a broadcast in a shape that has its axes of length 1 elsewhere."""
+        source, places = op.operands[0], iter([a for a, n in enumerate(shape) if n != 1])
+        now = {a: next(places) for a, n in enumerate(op.out.shape) if n != 1}
+        dims = op.params["dims"]
+        kept = [n for n, d in zip(source.shape, dims) if d in now]
+        return self.broadcast(self.reshape(source, kept), shape, [now[d] for d in dims if d in now])
 
     def broadcast(self, value: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
         """Repeat a value along new axes: its axis i is axis ``dims[i]`` of the result."""
@@ -386,6 +396,11 @@ class Builder:
             right = self.broadcast(b, terms, [*range(rank - 2), rank - 1, rank])
             return self.reduce("sum", self.map("multiply", left, right), (rank - 1,))
         return self.add("dot", [a, b], [(shape, a.dtype)])[0]
+
+
+def _wide(shape: Sequence[int]) -> list[int]:
+    """Return the lengths of the axes that are not of length 1."""
+    return [n for n in shape if n != 1]
 
 
 def scalar_of(value: Value) -> Any:

@@ -9,6 +9,8 @@ from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.builder import Builder
 from everyo.compiler.lowering.table import lower_op, lowering
 from everyo.core.registry import op as primitives
+from everyo.ops.reductions import expand
+from everyo.ops.scans import product_of_others
 
 
 def composed(b: Builder, function: Callable[..., Sequence[Any]], *operands: Value) -> list[Value]:
@@ -61,3 +63,32 @@ def _sum_of_chosen(b: Builder, op: Op, x: Value, winners: Value) -> Value | None
         return (primitives.sum(chosen, axis=(0,), keepdims=False),)
 
     return composed(b, total, x, winners)[0]
+
+
+@lowering("prod_pull")
+def _prod_pull(b: Builder, op: Op, g: Value, x: Value) -> Value | None:
+    if x.dtype.kind != "f" or g.dtype != x.dtype:
+        return None
+    axis = op.params["axis"] % len(x.shape)
+
+    def pulled(g: Any, x: Any) -> Sequence[Any]:
+        others = product_of_others(x, axis)
+        return (primitives.multiply_absorbing(expand(g, x.shape, (axis,), False), others),)
+
+    return composed(b, pulled, g, x)[0]
+
+
+@lowering("extremes")
+def _extremes(b: Builder, op: Op, x: Value, out: Value) -> list[Value] | None:
+    axis, keepdims = op.params["axis"], op.params["keepdims"]
+
+    def extremes(x: Any, out: Any) -> Sequence[Any]:
+        out = expand(out, x.shape, axis, keepdims)
+        here = primitives.equal(x, out)
+        if op.params["nan"]:
+            void = primitives.logical_and(primitives.not_equal(x, x), primitives.not_equal(out, out))
+            here = primitives.logical_or(here, void)
+        counted = primitives.astype(here, dtype=x.dtype)
+        return here, primitives.sum(counted, axis=axis, keepdims=True)
+
+    return composed(b, extremes, x, out) if x.dtype.kind == "f" else None

@@ -145,14 +145,15 @@ def _assemble(b: Builder, op: Op, *parts: Value) -> Value | None:
 
 
 def _selected(found: Region) -> list[int]:
-    """Return the shape that an index without arrays selects."""
-    return found.boxed
+    """Return the shape that an index selects."""
+    if not found.arrays:
+        return found.boxed
+    rest = [n for a, n in enumerate(found.boxed) if a not in found.axes]
+    return [*rest[: found.at], *found.arrays[0].shape, *rest[found.at :]]
 
 
 def _scattered(b: Builder, value: Value, found: Region, dtype: Any) -> Value:
-    rest = [n for a, n in enumerate(found.boxed) if a not in found.axes]
-    shape = (*rest[: found.at], *found.arrays[0].shape, *rest[found.at :])
-    updates = b.broadcast_to(value, shape)
+    updates = b.broadcast_to(value, _selected(found))
     return b.reshape(spread(b, updates, found.boxed, found.arrays, found.axes, found.at), found.extent)
 
 
@@ -184,18 +185,17 @@ def _index_update(b: Builder, op: Op, x: Value, v: Value, *arrays: Value) -> Val
     if found is None:
         return None
     v = b.cast(v, x.dtype)
-    if not found.arrays:
-        target = _selected(found)
-        extra = max(len(v.shape) - len(target), 0)
-        v = b.broadcast_to(b.reshape(v, v.shape[extra:]), target)
-        whole = placed(b, v, x.shape, found, b.constant(0, x.dtype))
-        inside = placed(b, b.fill(True, target, bool), x.shape, found, b.constant(False, bool))
-        return b.map("where", inside, whole, x)
-    if tuple(found.extent) != x.shape or tuple(found.boxed) != x.shape:
-        return None
-    rest = [n for a, n in enumerate(found.boxed) if a not in found.axes]
-    shape = (*rest[: found.at], *found.arrays[0].shape, *rest[found.at :])
-    return b.scatter(x, b.broadcast_to(v, shape), found.arrays, found.axes, found.at, "set")
+    target = _selected(found)
+    extra = max(len(v.shape) - len(target), 0)
+    v = b.broadcast_to(b.reshape(v, v.shape[extra:]), target)
+    if found.arrays:
+        box = b.reshape(b.slice(x, found.start, found.extent, found.step), found.boxed)
+        v = b.scatter(box, v, found.arrays, found.axes, found.at, "set")
+        if tuple(found.extent) == x.shape and min(found.step) > 0:
+            return b.reshape(v, x.shape)
+    whole = placed(b, v, x.shape, found, b.constant(0, x.dtype))
+    inside = placed(b, b.fill(True, found.boxed, bool), x.shape, found, b.constant(False, bool))
+    return b.map("where", inside, whole, x)
 
 
 def along(b: Builder, indices: Value, shape: Sequence[int], axis: int) -> list[Value]:

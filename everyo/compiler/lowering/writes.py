@@ -11,12 +11,11 @@ from everyo.compiler.lowering.table import lowering
 @lowering("last_writes")
 def _last_writes(b: Builder, op: Op, *arrays: Value) -> Value | None:
     """Let every element write its number, and ask which numbers are still there."""
-    shape = op.params["shape"]
-    found = region(b, shape, op.params["index"], arrays)
-    if found is None or not found.arrays or tuple(found.extent) != tuple(shape) or found.boxed != [*shape]:
+    found = region(b, op.params["shape"], op.params["index"], arrays)
+    if found is None or not found.arrays:
         return None
     place = found.arrays, found.axes, found.at
-    zeros = b.fill(0, shape, INDEX)
+    zeros = b.fill(0, found.boxed, INDEX)
     ids = b.reshape(b.iota((op.out.size,), 0), b.gather(zeros, *place).shape)
     owners = b.gather(b.scatter(zeros, ids, *place, "set"), *place)
     return b.reshape(b.map("equal", owners, ids), op.out.shape)

@@ -103,7 +103,7 @@ def _eig(xp: Any, x: Any, *, alone: bool = False) -> Any:
     w, v = decomposed("eig", xp, x, xp.linalg.eig)
     dtype = _complex_of(x.dtype)
     w, v = xp.asarray(w, dtype=dtype), xp.asarray(v, dtype=dtype)
-    if alone:
+    if alone and x.size:
         w, v = _matched(xp, w, v, xp.asarray(xp.linalg.eigvals(x), dtype=dtype))
     return w, with_phase(xp, v)[0]
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from everyo.core.batching import trailing
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import int64
 from everyo.core.registry import op
-from everyo.core.samples import Sample, sample
+from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.creation import as_tensor, as_tensors, real_number, zeros
 from everyo.ops.families import primitive
+from everyo.ops.known import is_known
 from everyo.ops.linalg.common import (
     adjoint,
     alike,
@@ -24,12 +26,11 @@ from everyo.ops.linalg.common import (
     matrices,
     matrixwise,
     real_of,
+    row,
     summed,
-    tracked,
 )
-from everyo.ops.linalg.singular import svdvals
 from everyo.ops.linalg.solving import with_columns
-from everyo.ops.reductions import conjugate, inexact
+from everyo.ops.reductions import conjugate, inexact, real_part
 
 __all__ = ["lstsq", "pinv"]
 
@@ -80,7 +81,7 @@ def _tuples(values: Any) -> Any:
     return tuple(map(_tuples, values)) if isinstance(values, list) else float(values)
 
 
-def pinv(x: Any, /, rcond: Any = None, *, rtol: Any = None) -> Tensor:
+def pinv(x: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
     """Return the pseudoinverses of matrices.
 
     With B the pseudoinverse of A, ``dB = -B dA B + B B.mH dA.mH (1 - A B) + (1 - B A) dA.mH B.mH B`` (G.
@@ -95,6 +96,8 @@ def pinv(x: Any, /, rcond: Any = None, *, rtol: Any = None) -> Tensor:
     rcond, rtol : number or tensor, optional
         Which part of the largest singular value counts as zero (one of the two names: NumPy's or the
         standard's); ``max(m, n)`` times the precision of the dtype by default.
+    hermitian : bool, default False
+        NumPy's promise that the matrices are Hermitian; the result is the same without it.
 
     Returns
     -------
@@ -132,25 +135,36 @@ def pinv(x: Any, /, rcond: Any = None, *, rtol: Any = None) -> Tensor:
 # ---- least squares
 
 
-def _lstsq_vjp(g: Any, needs: Any, a: Any, b: Any, out: Any, rcond: Any) -> list[Any]:
+def _lstsq_vjp(g: dict[int, Any], needs: Any, a: Any, b: Any, out: Any, rcond: Any) -> list[Any]:
+    by_a, by_b = _solution_vjp(g[0], needs, a, b, out[0], rcond) if 0 in g else (None, None)
+    if 1 in g and needs[0]:
+        u, s, vh = op.svd(a)
+        moved = conjugate((u * row(g[1] * op.nonzero_values(s))) @ vh)
+        by_a = moved if by_a is None else by_a + moved
+    return [by_a, by_b]
+
+
+def _solution_vjp(g: Any, needs: Any, a: Any, b: Any, x: Any, rcond: Any) -> tuple[Any, Any]:
     p, h = op.pinv(a, rtol=rcond), conjugate(g)
     w = adjoint(p) @ h
     if not needs[0]:
-        return [None, conjugate(w)]
-    rest, adjoined = b - a @ out, adjoint(h)
-    outside = (adjoint(p) @ out) @ adjoined
+        return None, conjugate(w)
+    rest, adjoined = b - a @ x, adjoint(h)
+    outside = (adjoint(p) @ x) @ adjoined
     moved = rest @ (adjoined @ p @ adjoint(p)) + outside - (outside @ p) @ a
-    return [conjugate(moved - w @ adjoint(out)), conjugate(w)]
+    return conjugate(moved - w @ adjoint(x)), conjugate(w)
 
 
-def _lstsq_jvp(tangents: Any, a: Any, b: Any, out: Any, rcond: Any) -> Any:
+def _lstsq_jvp(tangents: Any, a: Any, b: Any, out: Any, rcond: Any) -> tuple[Any, Any]:
     ta, tb = tangents
-    p = op.pinv(a, rtol=rcond)
+    x, p = out[0], op.pinv(a, rtol=rcond)
     if ta is None:
-        return p @ tb
-    within = adjoint(ta) @ (adjoint(p) @ out)
-    change = p @ (adjoint(p) @ (adjoint(ta) @ (b - a @ out)) - ta @ out) + within - p @ (a @ within)
-    return change if tb is None else change + p @ tb
+        return p @ tb, op.zeros_like(out[1])
+    within = adjoint(ta) @ (adjoint(p) @ x)
+    change = p @ (adjoint(p) @ (adjoint(ta) @ (b - a @ x)) - ta @ x) + within - p @ (a @ within)
+    u, s, vh = op.svd(a)
+    moved = real_part(op.matrix_diagonal(adjoint(u) @ ta @ adjoint(vh))) * op.nonzero_values(s)
+    return (change if tb is None else change + p @ tb), moved
 
 
 def _lstsq_samples() -> list[Sample]:
@@ -162,48 +176,39 @@ def _lstsq_samples() -> list[Sample]:
     ]
 
 
-def _parts(xp: Any, a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:
-    """Return solutions, ranks and singular values, for matrices and right-hand sides of one batch."""
+def _lstsq_specs(examples: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    a, b = examples
+    *lead, m, n = a.shape
+    return [((*lead, n, b.shape[-1]), joined(a.dtype, b.dtype)), ((*lead, min(m, n)), real_of(a.dtype))]
+
+
+@primitive(_lstsq_vjp, _lstsq_jvp, samples=_lstsq_samples, batch=matrixwise, specs=_lstsq_specs)
+def _lstsq(xp: Any, a: Any, b: Any, *, rcond: Any) -> Any:
+    """Return solutions and singular values, for matrices and right-hand sides of one batch."""
     a, b = inexact_array(xp, a), inexact_array(xp, b)
     rtol = max(a.shape[-2:]) * xp.finfo(a.dtype).eps if rcond is None else rcond
     if a.ndim == 2 and b.size:
-        x, _, rank, s = decomposed("lstsq", xp, a, lambda a: xp.linalg.lstsq(a, b, rcond=rtol))
-        return x, xp.asarray(rank, dtype=xp.int64), s
+        x, _, _, s = decomposed("lstsq", xp, a, lambda a: xp.linalg.lstsq(a, b, rcond=rtol))
+        return x, s
     u, s, vh = decomposed("lstsq", xp, a, lambda a: xp.linalg.svd(a, full_matrices=False))
     kept = s > rtol * xp.amax(s, axis=-1, keepdims=True, initial=0.0)
     factors = xp.where(kept, 1 / xp.where(kept, s, 1), 0)
     inverse = xp.conj(xp.matrix_transpose((u * factors[..., None, :]) @ vh))
-    return inverse @ b, xp.asarray(xp.sum(kept, axis=-1), dtype=xp.int64), s
-
-
-def _solution_specs(examples: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    a, b = examples
-    return [((*a.shape[:-2], a.shape[-1], b.shape[-1]), joined(a.dtype, b.dtype))]
-
-
-def _all_specs(examples: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    *lead, m, n = examples[0].shape
-    values = ((*lead, min(m, n)), real_of(examples[0].dtype))
-    return [*_solution_specs(examples, params), (tuple(lead), int64), values]
-
-
-@primitive(
-    _lstsq_vjp, _lstsq_jvp, samples=_lstsq_samples, batch=matrixwise, specs=_solution_specs, linear_in=(1,)
-)
-def _lstsq(xp: Any, a: Any, b: Any, *, rcond: Any) -> Any:
-    return _parts(xp, a, b, rcond)[0]
+    return inverse @ b, s
 
 
 @primitive(
     None,
     None,
-    samples=_lstsq_samples,
-    batch=matrixwise,
-    missing="where it has derivatives, lstsq and svdvals compute it",
-    specs=_all_specs,
+    samples=lambda: [sample(Values([2.0, 1.0, 1e-9]), rtol=1e-6), sample((0,), rtol=0.0)],
+    batch=trailing(1),
+    missing="its result is discrete",
+    specs=lambda examples, params: [(tuple(examples[0].shape[:-1]), int64)],
 )
-def _lstsq_parts(xp: Any, a: Any, b: Any, *, rcond: Any) -> Any:
-    return _parts(xp, a, b, rcond)
+def _rank_of_values(xp: Any, s: Any, *, rtol: float) -> Any:
+    """Return how many singular values are larger than a part of the largest."""
+    limit = rtol * xp.amax(s, axis=-1, keepdims=True, initial=0.0)
+    return xp.asarray(xp.sum(s > limit, axis=-1), dtype=xp.int64)
 
 
 class LstsqResult(NamedTuple):
@@ -218,8 +223,8 @@ class LstsqResult(NamedTuple):
 def lstsq(a: Any, b: Any, /, rcond: Any = None) -> LstsqResult:
     """Return the x that makes ``abs(a @ x - b)`` smallest; of several the shortest.
 
-    It is ``pinv(a) @ b``, and so are its derivatives, found without a second decomposition of `a` being
-    differentiated.
+    It is ``pinv(a) @ b``, and so are its derivatives. The derivatives of the singular values are those of
+    `svdvals`.
 
     Parameters
     ----------
@@ -235,7 +240,9 @@ def lstsq(a: Any, b: Any, /, rcond: Any = None) -> LstsqResult:
     -------
     solution, residuals, rank, singular_values : Tensor
         A named tuple: shape ``(..., n, k)`` or ``(n,)``; the squared lengths ``(..., k)`` of the columns of
-        ``b - a @ x``, empty unless m > n; the ranks; the singular values of `a`, descending.
+        ``b - a @ x``, empty unless m > n; the ranks; the singular values of `a`, descending. For one matrix
+        whose rank is below n the residuals are empty too, as in NumPy; not so for a batch and inside `vmap`
+        and `compile`, where a shape cannot depend on values.
 
     Raises
     ------
@@ -259,16 +266,15 @@ def lstsq(a: Any, b: Any, /, rcond: Any = None) -> LstsqResult:
     def solved(a: Tensor, b: Tensor) -> Tensor:
         lead = a.shape[:-2] if len(a.shape) >= len(b.shape) else b.shape[:-2]
         a, b = (op.broadcast_to(x, shape=(*lead, *x.shape[-2:])) for x in (a, b))
-        x, rank, s = apply(_lstsq_parts, (a, b), {"rcond": rcond})
-        if tracked(a) or tracked(b):
-            x, values = apply(_lstsq, (a, b), {"rcond": rcond}), svdvals(a)
-            s = s + (values - values.detach())  # the same numbers with the derivative of `svdvals`
+        x, s = apply(_lstsq, (a, b), {"rcond": rcond})
+        rtol = max(a.shape[-2:]) * float(a.backend.xp.finfo(a.dtype).eps) if rcond is None else rcond
+        rank = apply(_rank_of_values, (s.detach(),), {"rtol": rtol})
         size = op.abs(b - a @ x)
         rest.extend((summed(size * size, -2), rank, s))
         return x
 
     x = with_columns(solved, a, b, "lstsq")
     residuals, rank, s = rest
-    if a.shape[-2] <= a.shape[-1]:
+    if a.shape[-2] <= a.shape[-1] or (not rank.shape and is_known(rank) and rank.item() < a.shape[-1]):
         residuals = zeros((*residuals.shape[:-1], 0), dtype=residuals.dtype)
     return LstsqResult(x, residuals, rank, s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.dispatch import apply
@@ -12,9 +12,11 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.creation import as_tensor
+from everyo.ops.known import anywhere, is_known
 from everyo.ops.linalg.common import matrices, square
 from everyo.ops.linalg.singular import svdvals
 from everyo.ops.norms import vector_norm
+from everyo.ops.ranges import eye
 from everyo.ops.reductions import inexact, require_elements
 
 __all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
@@ -183,7 +185,8 @@ def cond(x: Any, /, p: Any = None) -> Tensor:
     Returns
     -------
     Tensor
-        Shape ``(...)``, real; infinite for singular matrices, with a gradient of NaN.
+        Shape ``(...)``, real; infinite for singular matrices and those with infinities, NaN for those with
+        a NaN. The gradient there is not finite either.
 
     Raises
     ------
@@ -201,16 +204,51 @@ def cond(x: Any, /, p: Any = None) -> Tensor:
     x = matrices(x, "cond")
     require_elements(x, (len(x.shape) - 2, len(x.shape) - 1), "cond")
     if p is None or (not isinstance(p, (bool, str)) and p in (2, -2)):
-        values = svdvals(x)
-        largest, smallest = (f(values, axis=_last(values, -1), keepdims=False) for f in (op.max, op.min))
-        return smallest / largest if p == -2 else _ratio(largest, smallest)
+        return _on_finite(x, lambda x: _ratio_of_extremes(x, p == -2))
     x = square(x, "cond")
+    return _on_finite(x, _product_of_sums if p == "nuc" else lambda x: _product_of_norms(x, p))
+
+
+def _ratio_of_extremes(x: Tensor, turned: bool) -> Tensor:
+    values = svdvals(x)
+    largest, smallest = (f(values, axis=_last(values, -1), keepdims=False) for f in (op.max, op.min))
+    return _ratio(smallest, largest) if turned else _ratio(largest, smallest)
+
+
+def _product_of_sums(x: Tensor) -> Tensor:
+    values = svdvals(x)  # and their reciprocals are those of the inverse
+    zero = op.any(op.equal(values, 0), axis=_last(values, -1), keepdims=True)
+    reciprocals = 1 / op.where(zero, 1, values)
+    total, other = (op.sum(v, axis=_last(values, -1), keepdims=False) for v in (values, reciprocals))
+    return _infinite(op.reshape(zero, shape=zero.shape[:-1]), total, total * other)
+
+
+def _product_of_norms(x: Tensor, p: Any) -> Tensor:
     inverse = apply(op.inv, (x,), {"strict": False})
     out = _norm_of_matrices(x, p, "cond") * _norm_of_matrices(inverse, p, "cond")
     return op.where(op.isnan(out), math.inf, out)
 
 
-def _ratio(largest: Tensor, smallest: Tensor) -> Tensor:
+def _ratio(a: Tensor, b: Tensor) -> Tensor:
     """Return a quotient that is infinite where the divisor is zero."""
-    zero = op.equal(smallest, 0)
-    return op.where(zero, math.inf, largest / op.where(zero, 1, smallest))
+    zero = op.equal(b, 0)
+    return _infinite(zero, a, a / op.where(zero, 1, b))
+
+
+def _infinite(where: Tensor, source: Tensor, out: Tensor) -> Tensor:
+    """Return `out`, but infinity, with an infinite slope in `source`, where `where` holds."""
+    steep = op.sqrt(op.where(where, source - source.detach(), 1))
+    return op.where(where, math.inf + steep, out)
+
+
+def _on_finite(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return ``function(x)`` of finite matrices; NaN for one with a NaN, else infinite. So are gradients."""
+    axes = _last(x, -2) + _last(x, -1)
+    wrong = op.logical_not(op.isfinite(x))
+    if is_known(x) and not anywhere(wrong.data):
+        return function(x)
+    lost = op.any(wrong, axis=axes, keepdims=True)
+    out = function(op.where(lost, eye(*x.shape[-2:], dtype=x.dtype), x))
+    size = op.sum(op.abs(op.where(lost, x, 0)), axis=axes, keepdims=False)
+    # A square, so that the slope is as infinite as the value, or as little a number.
+    return op.where(op.any(lost, axis=axes, keepdims=False), size * size, out)

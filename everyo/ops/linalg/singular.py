@@ -142,7 +142,7 @@ class SVDResult(NamedTuple):
     Vh: Tensor
 
 
-def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Return the singular value decomposition of matrices, ``x = (U * S) @ Vh``.
 
     With ``e = U.mH dx V``, its Hermitian part h and its skew-Hermitian part k, ``dS = diag(h)``,
@@ -164,6 +164,8 @@ def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True) -> Any:
         Add vectors until U and Vh are square. They cost more and are seldom needed.
     compute_uv : bool, default True
         False returns the singular values alone, as `svdvals` does.
+    hermitian : bool, default False
+        NumPy's promise that the matrices are Hermitian; the result is the same without it.
 
     Returns
     -------
@@ -252,7 +254,7 @@ def _matrix_rank(xp: Any, x: Any, *, rtol: float | None) -> Any:
     return xp.asarray(xp.sum(s > limit, axis=-1), dtype=xp.int64)
 
 
-def matrix_rank(x: Any, /, tol: Any = None, *, rtol: Any = None) -> Tensor:
+def matrix_rank(x: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
     """Return how many singular values of matrices are not negligible; it has no gradient.
 
     Parameters
@@ -261,6 +263,8 @@ def matrix_rank(x: Any, /, tol: Any = None, *, rtol: Any = None) -> Tensor:
         Shape ``(..., m, n)``.
     tol : number or tensor, optional
         Which singular values are negligible, as an absolute limit in place of a relative one.
+    hermitian : bool, default False
+        NumPy's promise that the matrices are Hermitian; the result is the same without it.
     rtol : number or tensor, optional
         Which part of the largest singular value is negligible; ``max(m, n)`` times the precision of the
         dtype by default. A tensor has one number for each matrix.

@@ -25,6 +25,7 @@ BERNOULLI = (
 _LAST_FACTORIAL = 170  # that a float can hold
 _SMALL = 1e-290  # a value below may have lost digits
 _SHIFT = 12  # what brings an argument into the reach of the asymptotic series
+_SHORT = 4  # the highest order for which that series takes `_SHIFT`
 
 
 @elementwise(lambda g, x: g * op.digamma(x), domain=(0.3, 4.0))
@@ -88,15 +89,83 @@ def _polygamma(xp: Any, x: Any, *, n: int) -> Any:
     sign = 1.0 if n % 2 else -1.0
 
     def evaluate(x: Any) -> Any:
-        series = xp.special.zeta(n + 1.0, x)
-        huge = n > _LAST_FACTORIAL
-        out = xp.exp(xp.log(series) + math.lgamma(n + 1.0)) if huge else series * float(math.factorial(n))
-        lost = (x > 0) & (x < math.inf) & (huge | (series < _SMALL))
-        if xp.any(lost):
-            out[lost] = _of_high_order(xp, n, x[lost])
-        return sign * out
+        return sign * (_by_series(xp, n, x) if n <= _SHORT else _by_zeta(xp, n, x))
 
     return in_double(xp, evaluate, x)
+
+
+def _by_zeta(xp: Any, n: int, x: Any) -> Any:
+    """``n! zeta(n+1, x)`` by SciPy's zeta function."""
+    series = xp.special.zeta(n + 1.0, x)
+    huge = n > _LAST_FACTORIAL
+    out = xp.exp(xp.log(series) + math.lgamma(n + 1.0)) if huge else series * float(math.factorial(n))
+    lost = (x > 0) & (x < math.inf) & (huge | (series < _SMALL))
+    if xp.any(lost):
+        out[lost] = _of_high_order(xp, n, x[lost])
+    return out
+
+
+def _by_series(xp: Any, n: int, x: Any) -> Any:
+    """``n! zeta(n+1, x)`` for a small order, in a tenth of the time of SciPy's zeta function.
+
+    Some terms of the sum, and the formula of Euler and Maclaurin for the rest. The trigamma function of a
+    negative number is reflected: ``zeta(2, x) = (pi / sin(pi x))**2 - zeta(2, 1 - x)``, two terms whose
+    difference is never small.
+    """
+    negative = x < 0
+    if not xp.any(negative):
+        return _series(xp, n, x)
+    out = _series(xp, n, xp.where(negative, 1 - x, x))
+    below = x[negative]
+    if n == 1:
+        sine = xp.sin(math.pi * (below - xp.round(below)))
+        reflected = (math.pi / sine) ** 2 - out[negative]
+        out[negative] = xp.where(below == -math.inf, math.inf, reflected)
+    else:
+        out[negative] = _by_zeta(xp, n, below)
+    return out
+
+
+def _series(xp: Any, n: int, x: Any) -> Any:
+    """``n! zeta(n+1, x)`` for a small order and `x` that are not negative, to within 4 units of rounding."""
+    shift = _shift(n)
+    inverse = 1 / (x + shift)
+    square, *numbers = inverse * inverse, *_euler_maclaurin(n)
+    rest = xp.full_like(x, numbers[-1])
+    for number in reversed(numbers[:-1]):
+        rest *= square
+        rest += number
+    rest *= square
+    rest += math.factorial(n) / 2 * inverse
+    rest += math.factorial(n - 1)
+    rest *= _power(inverse, n)
+    total = xp.zeros_like(x)
+    for k in reversed(range(shift)):
+        total += _power(1 / (x + k), n + 1)
+    total *= math.factorial(n)
+    total += rest
+    return total
+
+
+def _power(x: Any, n: int) -> Any:
+    """Return a positive power by multiplication."""
+    out = x
+    for _ in range(n - 1):
+        out = out * x
+    return out
+
+
+def _shift(n: int) -> int:
+    """Return what brings an argument into the reach of the asymptotic series of order `n`."""
+    return 8 if n < 2 else _SHIFT
+
+
+def _euler_maclaurin(n: int) -> list[float]:
+    """Return the coefficients of ``y**-(2 j + n)``, from j = 1 on, in the series for order `n`."""
+    return [
+        number * math.factorial(2 * j + n - 1) / math.factorial(2 * j)
+        for j, number in enumerate(BERNOULLI, 1)
+    ]
 
 
 def _of_high_order(xp: Any, n: int, x: Any) -> Any:
@@ -198,39 +267,62 @@ _DIFFERENCE = (_difference_by_a, _difference_by_b)
 def _polygamma_difference(xp: Any, a: Any, b: Any, *, n: int = 0) -> Any:
     """``polygamma(n, a + b) - polygamma(n, a)``, accurate also where `b` is small beside `a`.
 
-    Where both arguments are positive: the recurrence by `_SHIFT` steps, then the asymptotic series, each
-    term of which is a difference of two powers that expm1 gives without cancellation.
+    Where both arguments are positive: some steps of the recurrence, then the asymptotic series, in which
+    nothing cancels.
     """
 
     def of_order(x: Any) -> Any:
         return _polygamma.forward(xp, x, n=n)
 
     def evaluate(a: Any, b: Any) -> Any:
-        out = xp.asarray(of_order(a + b) - of_order(a))
         usual = (a > 0) & (a + b > 0) & xp.isfinite(a) & xp.isfinite(b)
-        if xp.any(usual):
-            out = xp.array(out)
-            out[usual] = _of_positive(a[usual], b[usual])
+        if xp.all(usual):
+            return _difference_of_positive(xp, n, a, b)
+        out = xp.asarray(of_order(a + b) - of_order(a))
+        out[usual] = _difference_of_positive(xp, n, a[usual], b[usual])
         return out
 
-    def _powers(y: Any, b: Any, m: int) -> Any:
-        """``(y + b)**-m - y**-m``."""
-        if m == 1:
-            return -b / y / (y + b)
-        return y ** float(-m) * xp.expm1(-m * xp.log1p(b / y))
-
-    def _of_positive(a: Any, b: Any) -> Any:
-        sign = -1.0 if n % 2 else 1.0
-        steps = sum(_powers(a + k, b, n + 1) for k in range(_SHIFT))
-        y = a + _SHIFT
-        leading = -xp.log1p(b / y) if n == 0 else math.factorial(n - 1) * _powers(y, b, n)
-        tail = leading + math.factorial(n) / 2 * _powers(y, b, n + 1)
-        for k, number in enumerate(BERNOULLI, 1):
-            weight = number * math.factorial(2 * k + n - 1) / math.factorial(2 * k)
-            tail = tail + weight * _powers(y, b, 2 * k + n)
-        return -sign * (math.factorial(n) * steps + tail)
-
     return in_double(xp, evaluate, a, b)
+
+
+def _difference_of_positive(xp: Any, n: int, a: Any, b: Any) -> Any:
+    """``polygamma(n, a + b) - polygamma(n, a)`` where both arguments are positive.
+
+    Powers of ``u = 1 / (y + b)`` and ``v = 1 / y`` differ by ``(u - v) (u**(m-1) + ... + v**(m-1))``,
+    those of the asymptotic series by Horner's scheme for two points.
+    """
+    shift, sums = _shift(n), xp.zeros_like(a)
+    for k in reversed(range(shift)):
+        sums += _powers(a + k, b, n + 1)
+    y = a + shift
+    v, u = 1 / y, 1 / (y + b)
+    v_square, u_square = v * v, u * u
+    numbers = _euler_maclaurin(n)
+    value = xp.full_like(a, numbers[-1])
+    slope = value
+    for number in reversed(numbers[:-1]):
+        value = value * u_square + number
+        slope = slope * v_square + value
+    tail = _powers(y, b, 2) * slope
+    if n:
+        tail = tail * _power(v, n) + value * u_square * _powers(y, b, n)
+    leading = math.factorial(n - 1) * _powers(y, b, n) if n else -xp.log1p(b / y)
+    total = math.factorial(n) * (sums + _powers(y, b, n + 1) / 2) + (tail + leading)
+    return total if n % 2 else -total
+
+
+def _powers(y: Any, b: Any, m: int) -> Any:
+    """Return ``(y + b)**-m - y**-m`` for positive bases."""
+    z = y + b
+    difference = -b / y / z
+    if m == 1:
+        return difference
+    v, u = 1 / y, 1 / z
+    total, power = v + u, u
+    for _ in range(m - 2):
+        power = power * u
+        total = total * v + power
+    return difference * total
 
 
 @elementwise(

@@ -97,6 +97,8 @@ def _gammainc_by_a(xp: Any, a: Any, x: Any, *, order: int = 1) -> Any:
     """
 
     def series(a: Any, x: Any) -> Any:
+        if order == 1:
+            return _first_series(xp, a, x)
         known = [xp.log(x) if k == 0 else 0.0 for k in range(order)]
         known = [c - _polygamma.forward(xp, a + 1, n=k) for k, c in enumerate(known)]
         term, total = _weight(xp, a, x), xp.zeros_like(x)
@@ -125,6 +127,8 @@ def _gammainc_by_a(xp: Any, a: Any, x: Any, *, order: int = 1) -> Any:
         ratio = log_ratio(xp, x, xp.where(large, a, x), xp.where(large, x - a, 0.0))
         beyond = -0.5 / a + 1 / (12 * a**2) - 1 / (120 * a**4) + 1 / (252 * a**6) - 1 / (240 * a**8)
         start = xp.where(large, ratio + beyond, xp.log(x) - xp.special.psi(a + 1))
+        if order == 1:
+            return -sign * _weight(xp, a, x) * length * _first_integral(xp, a, x, start, sign * length)
         rest = [-_polygamma.forward(xp, a + 1, n=k) for k in range(1, order)]
         total = xp.zeros_like(x)
         for node, weight in nodes(xp, 1, _NODES):
@@ -145,6 +149,38 @@ def _gammainc_by_a(xp: Any, a: Any, x: Any, *, order: int = 1) -> Any:
         return piecewise(xp, math.nan, known, a, x)
 
     return in_double(xp, evaluate, a, x)
+
+
+def _first_series(xp: Any, a: Any, x: Any) -> Any:
+    """Return the first derivative of the power series, in a few operations a term."""
+    term, slope = _weight(xp, a, x), xp.log(x) - xp.special.psi(a + 1)
+    total = term * slope
+    for m in range(1, _TERMS):
+        inverse = 1 / (a + m)
+        term *= x
+        term *= inverse
+        slope -= inverse
+        part = term * slope
+        total += part
+        if m % 4 == 0 and not xp.any(xp.abs(part) > 1e-18 * xp.abs(total)):
+            break
+    return total
+
+
+def _first_integral(xp: Any, a: Any, x: Any, start: Any, length: Any) -> Any:
+    """Return the integral over the tail, which has this length, for the first derivative."""
+    total, first, slope = xp.zeros_like(x), a * start + 1, a * length
+    for node, weight in nodes(xp, 1, _NODES):
+        part = xp.expm1(length * node)
+        part *= -x
+        moved = slope * node
+        part += moved
+        xp.exp(part, out=part)
+        moved += first
+        part *= moved
+        part *= weight
+        total += part
+    return total
 
 
 @elementwise(

@@ -1,0 +1,177 @@
+"""Where NumPy settles what is empty, singular or not a number, functions of the same name settle it alike."""
+
+import numpy as np
+import pytest
+
+import everyo as eo
+
+INF, NAN = float("inf"), float("nan")
+
+
+# ---- norms of nothing
+
+
+@pytest.mark.parametrize("norm", [eo.linalg.norm, eo.linalg.vector_norm, eo.vector_norm])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize(
+    ("ord", "expected"), [(INF, 0), (2, 0), (1, 0), (0, 0), (3, 0), (-1, INF), (-2.5, INF)]
+)
+def test_norms_of_empty_vectors(norm, dtype, ord, expected):
+    x = eo.zeros((3, 0), dtype=dtype, requires_grad=True)
+    found = norm(x, axis=1, ord=ord)
+    assert (found.shape, found.dtype) == ((3,), np.empty(0, dtype).real.dtype)
+    assert found.tolist() == [expected] * 3
+    found.sum().backward()
+    assert (x.grad.shape, x.grad.dtype) == ((3, 0), dtype)
+    kept = norm(x, axis=1, ord=ord, keepdims=True)
+    assert kept.shape == (3, 1)
+    assert norm(x, axis=0, ord=ord).shape == (0,)
+
+
+@pytest.mark.parametrize("norm", [eo.linalg.norm, eo.linalg.vector_norm])
+def test_there_is_no_smallest_element_of_nothing(norm):
+    with pytest.raises(eo.ShapeError, match="no element"):
+        norm(eo.zeros((3, 0)), axis=1, ord=-INF)
+    assert norm(eo.zeros((0, 3)), axis=1, ord=-INF).shape == (0,)
+
+
+def test_the_norm_of_nothing_in_other_transformations():
+    x = eo.zeros((3, 0), dtype=eo.float64)
+    for ord in (INF, -1):
+        value, tangent = eo.jvp(lambda x, p=ord: eo.vector_norm(x, axis=1, ord=p), (x,), (x,))
+        assert (value.tolist(), tangent.tolist()) == ([0 if ord == INF else INF] * 3, [0] * 3)
+        mapped = eo.vmap(lambda row, p=ord: eo.vector_norm(row, ord=p))(x)
+        compiled = eo.compile(lambda x, p=ord: eo.vector_norm(x, axis=1, ord=p))(x)
+        assert mapped.tolist() == compiled.tolist() == value.tolist()
+
+
+# ---- matrices without rows or columns
+
+
+@pytest.mark.parametrize("lead", [(), (2,)])
+@pytest.mark.parametrize("name", ["eigvals", "eig", "eigh", "eigvalsh", "inv", "cholesky", "matrix_exp"])
+def test_functions_of_empty_matrices_with_a_gradient(name, lead):
+    x = eo.zeros((*lead, 0, 0), dtype=eo.float64, requires_grad=True)
+    found = getattr(eo.linalg, name)(x)
+    results = found if isinstance(found, tuple) else (found,)
+    for result in results:
+        assert result.size == 0
+        assert result.shape[: len(lead)] == lead
+    eo.real(results[0]).sum().backward()
+    assert x.grad.shape == (*lead, 0, 0)
+
+
+@pytest.mark.parametrize("name", ["det", "slogdet"])
+def test_determinants_of_empty_matrices(name):
+    x = eo.zeros((2, 0, 0), dtype=eo.float64, requires_grad=True)
+    found = getattr(eo.linalg, name)(x)
+    expected = getattr(np.linalg, name)(np.zeros((2, 0, 0)))
+    np.testing.assert_array_equal(
+        np.array([r.tolist() for r in found]), np.array([r.tolist() for r in expected])
+    )
+    (found[1] if name == "slogdet" else found).sum().backward()
+    assert x.grad.shape == (2, 0, 0)
+
+
+# ---- condition numbers
+
+
+ORDERS = [None, 2, -2, 1, -1, INF, -INF, "fro", "nuc"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("p", ORDERS)
+def test_condition_of_a_matrix_with_nan_is_nan(p, dtype):
+    x = eo.tensor(np.array([[1.0, NAN], [0.0, 1.0]], dtype), requires_grad=True)
+    found = eo.linalg.cond(x, p)
+    assert np.isnan(found.item())
+    found.backward()
+    assert np.isnan(x.grad.numpy()).all()
+
+
+@pytest.mark.parametrize("p", ORDERS)
+def test_condition_numbers_of_a_batch_are_found_one_by_one(p):
+    batch = np.array([np.eye(2), [[1.0, NAN], [0.0, 1.0]], [[INF, 0.0], [0.0, 1.0]], np.diag([1.0, 3.0])])
+    x = eo.tensor(batch, requires_grad=True)
+    expected = [eo.linalg.cond(x[i], p).item() for i in (0, 3)]
+    for found in (eo.linalg.cond(x, p), eo.compile(lambda x: eo.linalg.cond(x, p))(x)):
+        np.testing.assert_allclose(found.tolist(), [expected[0], NAN, INF, expected[1]], rtol=1e-15)
+    eo.linalg.cond(x, p).backward(eo.tensor([1.0, 1.0, 1.0, 1.0], dtype=eo.float64))
+    alone = eo.tensor(batch[3], requires_grad=True)
+    eo.linalg.cond(alone, p).backward()
+    np.testing.assert_allclose(x.grad[3].numpy(), alone.grad.numpy(), rtol=1e-14)
+    assert np.isnan(x.grad[1].numpy()).all()
+
+
+@pytest.mark.parametrize("p", ORDERS)
+def test_condition_of_a_singular_matrix_is_infinite(p):
+    points = [np.zeros((2, 2)), np.diag([1.0, 0.0]), np.diag([INF, 1.0])]
+    for point, expected in zip(points, [INF, 0.0 if p == -2 else INF, INF], strict=True):
+        x = eo.tensor(point, requires_grad=True)
+        found = eo.linalg.cond(x, p)
+        assert found.item() == expected  # NumPy's -2 is smallest by largest
+        found.backward()
+        assert np.isfinite(x.grad.numpy()).any() == (expected == 0)
+
+
+@pytest.mark.parametrize("p", ORDERS)
+def test_condition_numbers_have_their_derivatives(p):
+    x = np.array([[2.0, 0.5, -0.3], [0.25, 1.5, -1.0], [0.4, 0.75, 3.0]])
+    assert eo.testing.gradcheck(lambda x: eo.linalg.cond(x, p), x)
+    assert eo.testing.check_jvp(lambda x: eo.linalg.cond(x, p), x)
+    assert eo.testing.gradgradcheck(lambda x: eo.linalg.cond(x, p), x, tol=1e-5)
+    expected = np.linalg.cond(x, p)
+    np.testing.assert_allclose(eo.linalg.cond(x, p).item(), expected, rtol=1e-13)
+
+
+# ---- residuals of least squares
+
+
+def test_residuals_of_a_matrix_without_full_rank_are_empty():
+    dependent = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]])
+    for b in (np.array([1.0, 0.0, 2.0]), np.eye(3)):
+        x = eo.tensor(dependent, requires_grad=True)
+        found = eo.linalg.lstsq(x, b)
+        expected = np.linalg.lstsq(dependent, b)
+        assert found.residuals.shape == expected[1].shape == (0,)
+        assert found.rank.item() == 1
+        found.solution.sum().backward()
+        assert np.isfinite(x.grad.numpy()).all()
+    full = eo.linalg.lstsq(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]), np.array([1.0, 2.0, 3.0]))
+    assert full.residuals.tolist() == [9.0]
+
+
+def test_residuals_of_a_batch_are_given_for_all():
+    a = np.array([[[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], [[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]])
+    b = np.array([[[1.0], [2.0], [3.0]], [[2.0], [0.0], [4.0]]])
+    found = eo.linalg.lstsq(a, b)
+    assert found.rank.tolist() == [2, 1]
+    np.testing.assert_allclose(found.residuals.numpy(), [[9.0], [16.0]], rtol=1e-14)
+    mapped = eo.vmap(lambda a, b: eo.linalg.lstsq(a, b).residuals)(eo.tensor(a), eo.tensor(b))
+    np.testing.assert_allclose(mapped.numpy(), [[9.0], [16.0]], rtol=1e-14)
+
+
+# ---- rounding to decimals
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int16", "int64"])
+@pytest.mark.parametrize("decimals", [-2, -1, 0, 1, 3])
+def test_round_to_decimals(dtype, decimals):
+    points = np.array([-123.4567, -55.0, 0.05, 0.5, 1.25, 678.9], dtype)
+    x = eo.tensor(points, requires_grad=dtype[0] in "fc")
+    found = eo.round(x, decimals=decimals)
+    expected = np.round(points, decimals)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found.detach().numpy(), expected)
+    np.testing.assert_array_equal(eo.round(x, decimals).detach().numpy(), expected)
+    np.testing.assert_array_equal(x.round(decimals).detach().numpy(), expected)
+    np.testing.assert_array_equal(np.round(x, decimals).detach().numpy(), expected)
+    np.testing.assert_array_equal(eo.compile(lambda x: eo.round(x, decimals))(x.detach()).numpy(), expected)
+    if x.requires_grad:
+        abs(found).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), np.zeros(6, dtype))
+
+
+def test_decimals_are_an_integer():
+    with pytest.raises(eo.DTypeError, match="integer"):
+        eo.round(eo.ones(2), decimals=1.5)
