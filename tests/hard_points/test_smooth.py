@@ -334,3 +334,13 @@ def test_no_nan_in_second_derivatives_at_the_origin(f):
 
 def test_arctan2_at_the_origin_has_gradient_zero():
     assert [g.item() for g in derivatives(eo.arctan2, 0.0, 0.0)[1]] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("function", [eo.logaddexp, eo.logaddexp2])
+def test_a_nan_beside_nothing_leaves_no_slope(function):
+    inf, nan = np.array([-np.inf]), np.array([np.nan])
+    for x, y in ((inf, nan), (nan, inf)):
+        for wrt in (0, 1):
+            assert np.isnan(eo.grad(lambda x, y: function(x, y).sum(), argnums=wrt)(x, y).numpy()).all()
+        for f, at in ((lambda x, y=y: function(x, y), x), (lambda y, x=x: function(x, y), y)):
+            assert np.isnan(eo.jvp(f, (at,), (np.ones(1),))[1].numpy()).all()
