@@ -290,7 +290,7 @@ newaxis = None
 
 # Loaded when first used, so that `import everyo` costs little more than NumPy.
 _PACKAGES = ("fft", "io", "linalg", "nn", "optim", "random", "scipy_compat", "special", "testing")
-_MODULES = ("autograd", "backends", "errors", "implicit", *_PACKAGES)  # those with public names
+_MODULES = ("autograd", "errors", "implicit", *_PACKAGES)  # those with public names
 _TRANSFORMS = (
     "associative_scan", "checkpoint", "checkpoint_sequential", "cond", "fori_loop", "grad", "hessian",
     "hvp", "jacfwd", "jacobian", "jacrev", "jvp", "linearize", "map", "scan", "tree_map", "value_and_grad",
@@ -310,7 +310,9 @@ _ON_FIRST_USE = {
 
 def __getattr__(name: str) -> _Any:
     if name not in _ON_FIRST_USE:
-        raise AttributeError(f"module 'everyo' has no attribute {name!r}")
+        from everyo.core.hints import OF_MODULE, missing
+
+        raise AttributeError(missing(name, "module 'everyo'", OF_MODULE), name=name)
     module = _importlib.import_module(_ON_FIRST_USE[name])
     found = module if name in _MODULES else getattr(module, name)
     globals()[name] = found

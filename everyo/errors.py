@@ -15,7 +15,10 @@ from numpy.linalg import LinAlgError as _NumpyLinAlgError
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 GENERATED = "<everyo>"  # the file name of code that the package writes itself
-_BETWEEN = frozenset({"concurrent", "contextlib", "functools", "numpy", "optree", "scipy", "threading"})
+_BETWEEN = frozenset(
+    ("concurrent", "contextlib", "copy", "copyreg", "functools", "numpy", "optree", "pickle", "scipy")
+    + ("threading",)
+)
 
 
 class EveryOError(Exception):

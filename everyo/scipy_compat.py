@@ -23,6 +23,8 @@ from everyo.errors import (
     describe,
 )
 from everyo.ops.creation import tensor
+from everyo.transforms.bounds import paired, separate
+from everyo.transforms.callables import require_function
 from everyo.transforms.derivatives import grad, value_and_grad, vjp
 from everyo.transforms.jacobians import hessian, jacobian
 from everyo.transforms.levels import as_tensor
@@ -60,7 +62,8 @@ class Packed:
     function : callable
         Takes the parameters, then `args`.
     params : pytree of tensors, arrays or numbers
-        The structure and shapes of the parameters; their values become `x0`.
+        The structure and shapes of the parameters; their values become `x0`: leaf after leaf, those of a
+        dict in the order of its sorted keys.
     args : tuple
         Further arguments, which are constants.
 
@@ -73,6 +76,7 @@ class Packed:
     operation = "scipy_compat"
 
     def __init__(self, function: Function, params: Any, args: tuple[Any, ...] = ()) -> None:
+        require_function(self.operation, function)
         self.function = function
         self.args = args if isinstance(args, tuple) else (args,)  # one alone, as SciPy takes it
         doubles = tree_map(lambda leaf: _as_float64(leaf, self.operation), params)
@@ -285,7 +289,8 @@ def minimize_fun(function: Function, params: Any, args: tuple[Any, ...] = ()) ->
     function : callable
         ``function(params, *args)`` returns a real scalar tensor.
     params : pytree of tensors, arrays or numbers
-        A tree like the one that the function takes. Everything is computed in float64.
+        A tree like the one that the function takes. Everything is computed in float64. Vectors hold leaf
+        after leaf, those of a dict in the order of its sorted keys.
     args : tuple, optional
         Further arguments, which are constants.
 
@@ -367,7 +372,9 @@ def minimize(
         SciPy calls it, and gets gradient, Hessian and products with it: ``jac``, ``hess`` and ``hessp``.
     **options
         What else `scipy.optimize.minimize` takes: bounds, constraints, tol, callback, options. A ``jac``
-        of True, as for functions that return their gradient too, is the exact one.
+        of True, as for functions that return their gradient too, is the exact one. Bounds may be a tree
+        like `params` with a pair for each leaf, ``{"a": (0, 10), "b": (None, 1)}``, or ``Bounds`` of two
+        trees; a flat list of pairs is in the order of `x0`: the sorted keys of a dict.
 
     Returns
     -------
@@ -380,6 +387,8 @@ def minimize(
         If SciPy is not installed.
     ArgumentError
         If there are no parameters.
+    ShapeError
+        If trees of bounds do not fit the parameters.
 
     Examples
     --------
@@ -403,6 +412,8 @@ def minimize(
             options["hessp"] = objective.hessp
         if own or name in HESSIANS:
             options["hess"] = objective.hess
+    if "bounds" in options:
+        options["bounds"] = paired(options["bounds"], objective._layout, "minimize")
     found = optimize.minimize(objective, objective.x0, method=method, **options)
     found.params = objective.unpack(found.x)
     return found
@@ -420,7 +431,9 @@ def least_squares(
     sparse : bool, default False
         Compute the Jacobian as a sparse matrix; the method must be "trf" (the default) or "dogbox".
     **options
-        What else `scipy.optimize.least_squares` takes: bounds, method, loss, x_scale and so on.
+        What else `scipy.optimize.least_squares` takes: bounds, method, loss, x_scale and so on. Bounds may
+        be two trees like `params`, ``({"a": 0, "b": 0}, {"a": 10, "b": 1})``; flat vectors are in the order
+        of `x0`: the sorted keys of a dict.
 
     Returns
     -------
@@ -433,6 +446,8 @@ def least_squares(
         If SciPy is not installed.
     ArgumentError
         If there are no parameters.
+    ShapeError
+        If trees of bounds do not fit the parameters.
 
     Examples
     --------
@@ -448,6 +463,8 @@ def least_squares(
     residuals = residuals_fun(function, params, args)
     residuals._require_some("least_squares")
     options.setdefault("jac", residuals.sparse_jac if sparse else residuals.jac)
+    if "bounds" in options:
+        options["bounds"] = separate(options["bounds"], residuals._layout, "least_squares")
     found = optimize.least_squares(residuals, residuals.x0, **options)
     found.params = residuals.unpack(found.x)
     return found

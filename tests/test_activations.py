@@ -155,3 +155,16 @@ def test_unsigned_integers_have_negatives():
 def test_unknown_approximation_is_refused():
     with pytest.raises(eo.ArgumentError, match=r"gelu(.*\n)*.*'erf'"):
         eo.gelu(eo.ones(2), approximate="erf")
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64])
+def test_integers_are_computed_as_floats(dtype):
+    limits = np.iinfo(dtype)
+    numbers = [limits.min, limits.max, 0, 1]
+    x = eo.asarray(np.array(numbers, dtype))
+    soft = [float(mp.mpf(n) / (1 + abs(n))) for n in numbers]
+    logs = [float(-mp.log1p(mp.exp(-n)) if n > -100 else n) for n in numbers]
+    for compiled in (False, True):
+        for f, wanted in ((eo.softsign, soft), (eo.log_sigmoid, logs), (eo.special.log_expit, logs)):
+            found = (eo.compile(f) if compiled else f)(x)
+            np.testing.assert_allclose(found.numpy(), wanted, 1e-14)

@@ -59,7 +59,7 @@ def test_structure_is_part_of_the_key():
     agree(f({"a": x, "b": (x, x)}), {"a": x + 1, "b": (x + 1, x + 1)})
     agree(f([x, {"b": x}]), [x + 1, {"b": x + 1}])
     agree(f({"b": (x, x), "a": x}), {"a": x + 1, "b": (x + 1, x + 1)})
-    assert misses(f) == 2
+    assert misses(f) == 3  # the function sees the items of a dict in the order of the caller
 
 
 def test_keyword_arguments():
@@ -68,7 +68,7 @@ def test_keyword_arguments():
     agree(f(x, scale=x), x * x)
     agree(f(x, shift=x, scale=x), x * x + x)
     agree(f(x, scale=x, shift=x), x * x + x)
-    assert misses(f) == 2
+    assert misses(f) == 3
 
 
 @pytest.mark.parametrize(("first", "second"), [(2, 3), (2.0, 3.5), (True, False)])

@@ -109,3 +109,41 @@ def test_equal_texts_over_other_ranges_are_two_functions():
 
     found = eo.compile.inspect(f)(eo.asarray(X), eo.asarray(X[:10]))
     assert found.llvm.count("define internal void @k") == 2
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "int8"])
+def test_the_number_of_a_turn_indexes_exactly_whatever_the_dtype_it_indexes(dtype):
+    """4001 is no number of float16 nor of int8, and no index of a complex dtype."""
+    x = eo.asarray(np.arange(5000) % 2).astype(dtype)
+
+    def read(x):
+        return eo.fori_loop(4001, 4002, lambda i, c: c + x[i] * x[i], x[0] * 0)
+
+    def written(x):
+        def body(i, y):
+            y = y + 0
+            y[i] = 3
+            return y
+
+        return eo.fori_loop(4000, 4001, body, x)
+
+    assert eo.compile(read)(x).item() == 1
+    assert eo.compile(read)(x).dtype == x.dtype
+    changed = eo.compile(written)(x)
+    assert changed.dtype == x.dtype
+    assert np.flatnonzero(changed.numpy() != x.numpy()).tolist() == [4000]
+    assert changed[4000].item() == 3
+    if x.dtype.kind in "fc":
+        slope = eo.grad(eo.compile(lambda x: eo.real(read(x))))(x).numpy()
+        assert np.flatnonzero(slope).tolist() == [4001]
+        assert slope[4001] == 2
+
+
+def test_a_number_that_is_computed_from_that_of_a_turn_stays_weak():
+    x = eo.tensor(0.5)
+    for body in (lambda i, c: c + (-i) * x, lambda i, c: c + abs(i - 9) * x, lambda i, c: c + i // 2 * x):
+        plain = eo.tensor(0.0)
+        for i in range(4):
+            plain = body(i, plain)
+        found = eo.compile(lambda c, body=body: eo.fori_loop(0, 4, body, c))(eo.tensor(0.0))
+        assert (found.dtype, found.item()) == (eo.float32, plain.item())

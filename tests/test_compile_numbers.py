@@ -1,5 +1,7 @@
 """Python numbers and special values in compiled functions: dtypes, limits, branches, long chains."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -88,6 +90,48 @@ def test_an_integer_is_compared_with_narrower_ones_by_value():
         assert [r.tolist() for r in f(x, n)] == [larger, [False, n == 5, False]]
 
 
+COMPARED = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+LONG = {
+    np.int64: [0, -1, 2**53 + 1, 2**63 - 1, -(2**63)],
+    np.uint64: [0, 5, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1],
+    np.int8: [0, -1, 127, -128],
+}
+
+
+@pytest.mark.parametrize("kinds", [(np.int64, np.uint64), (np.uint64, np.int64), (np.int8, np.uint64)])
+@pytest.mark.parametrize("compare", COMPARED)
+def test_integers_with_and_without_sign_are_compared_exactly(compare, kinds):
+    first, second = (LONG[kind] for kind in kinds)
+    x, y = (np.array(LONG[kind], kind) for kind in kinds)
+    found = eo.compile(compare)(eo.asarray(x[:, None]), eo.asarray(y))
+    assert found.tolist() == [[compare(a, b) for b in second] for a in first]
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+@pytest.mark.parametrize("compare", COMPARED)
+def test_long_integers_are_compared_with_numbers_exactly(compare, kind):
+    x = eo.asarray(np.array(LONG[kind], kind))
+    f = eo.compile(lambda x, n: (compare(x, n), compare(n, x)))
+    for n in (
+        -1,
+        0,
+        2**53 + 1,
+        2**63 - 1,
+        2**63,
+        2**64 - 1,
+        2**64,
+        -(2**63),
+        -(2**63) - 1,
+        10**30,
+        -(10**30),
+    ):
+        wanted = [[compare(a, n) for a in LONG[kind]], [compare(n, a) for a in LONG[kind]]]
+        fixed = eo.compile(lambda x, n=n: (compare(x, n), compare(n, x)))
+        assert [r.tolist() for r in fixed(x)] == wanted
+        if -(2**63) <= n < 2**63:
+            assert [r.tolist() for r in f(x, n)] == wanted
+
+
 # ---- branches
 
 
@@ -151,6 +195,31 @@ ENDS = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])
 )
 def test_functions_at_zeros_infinities_and_nan(f, wanted):
     np.testing.assert_array_equal(eo.compile(f)(eo.asarray(ENDS)).numpy(), wanted)
+
+
+def test_half_precision_has_its_own_largest_numbers():
+    x = eo.asarray(np.array([np.inf, -np.inf, np.nan, 65504.0], np.float16))
+    assert eo.compile(eo.nan_to_num)(x).tolist() == [65504.0, -65504.0, 0.0, 65504.0]
+    assert eo.compile(lambda x: eo.nan_to_num(x, nan=1.0, posinf=2.0))(x).tolist() == [
+        2.0,
+        -65504.0,
+        1.0,
+        65504.0,
+    ]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_the_sign_of_zeros(dtype):
+    x = eo.asarray(np.array([0.0, -0.0, -3.0, np.nan, 2.0], dtype))
+    found = eo.compile(eo.sign)(x).numpy()
+    np.testing.assert_array_equal(found, np.array([0.0, 0.0, -1.0, np.nan, 1.0], dtype))
+    assert not np.signbit(found[:2]).any()
+
+
+def test_negative_zero_of_half_precision_stays():
+    found = eo.compile(eo.relu)(eo.asarray(np.array([-0.0, 0.0, np.nan, 1.0, -1.0], np.float16))).numpy()
+    np.testing.assert_array_equal(found, np.array([0.0, 0.0, np.nan, 1.0, 0.0], np.float16))
+    assert np.signbit(found).tolist() == [True, False, bool(np.signbit(found[2])), False, False]
 
 
 def test_the_logit_next_to_one_half():

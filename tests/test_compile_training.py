@@ -98,6 +98,21 @@ def test_a_view_of_what_somebody_holds_is_not_written_again():
     assert (whole == 1.0).all()
 
 
+def test_a_view_that_a_product_replaces_is_not_written_again():
+    whole = np.ones((400, 200))
+    w, double = eo.from_numpy(whole[:200]), eo.asarray(2 * np.eye(200))
+
+    @eo.compile
+    def step(x):
+        w.assign(double @ w)
+        return w.sum() + x
+
+    for _ in range(4):
+        step(eo.ones(()))
+    assert (w.numpy() == 16.0).all()
+    assert (whole == 1.0).all()
+
+
 def test_an_exception_leaves_parameters_and_gradients_as_they_were():
     w = eo.asarray(np.random.default_rng(0).normal(size=(8, 3))).requires_grad_()
     updates = eo.optim.Adam([w], lr=0.1)

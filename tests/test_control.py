@@ -402,3 +402,29 @@ def test_a_loop_inside_a_loop():
     for derivative in (eo.grad, second):
         expected = derivative(lambda x: run(x, None))(s(0.7))
         close(derivative(lambda x: run(x, 2))(s(0.7)), expected.item(), 1e-10)
+
+
+@pytest.mark.parametrize("start", [0, True, 0.0])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_a_python_number_that_is_carried_is_as_weak_as_in_pythons_own_loop(start, dtype):
+    xs = eo.tensor([1.0, 2.0, 4.0]).astype(dtype)
+    plain = start
+    for x in xs:
+        plain = plain + x
+    loops = {
+        "scan": eo.scan(lambda c, x: (c + x, c), start, xs)[0],
+        "fori_loop": eo.fori_loop(0, 3, lambda i, c: c + xs[i], start),
+        "while_loop": eo.while_loop(lambda s: s[1] < 3, lambda s: (s[0] + xs[s[1]], s[1] + 1), (start, 0))[0],
+    }
+    for name, total in loops.items():
+        assert (name, total.dtype, total.item()) == (name, plain.dtype, 7.0 + start)
+
+
+def test_a_python_int_that_is_carried_does_not_widen_derivatives():
+    xs = eo.tensor([1.0, 2.0, 4.0])
+    slope = eo.grad(lambda xs: eo.scan(lambda c, x: (c + x * x, None), 0, xs)[0])(xs)
+    assert (slope.dtype, slope.tolist()) == (eo.float32, [2.0, 4.0, 8.0])
+    mapped = eo.vmap(lambda x: eo.fori_loop(0, 3, lambda i, c: c + x, 0))(xs)
+    assert (mapped.dtype, mapped.tolist()) == (eo.float32, [3.0, 6.0, 12.0])
+    counted = eo.scan(lambda c, x: (c + 1, c), 0, xs)
+    assert (counted[0].dtype, counted[0].item(), counted[1].tolist()) == (eo.int64, 3, [0, 1, 2])

@@ -9,7 +9,7 @@ from everyo.core import registry
 from everyo.ops import later
 
 MODULES = {
-    "autograd", "backends", "errors", "fft", "implicit", "io", "linalg", "nn", "optim", "random",
+    "autograd", "errors", "fft", "implicit", "io", "linalg", "nn", "optim", "random",
     "scipy_compat", "special", "testing",
 }  # fmt: skip
 

@@ -246,3 +246,17 @@ def test_loss_modules_pass_their_options_on():
     logs = eo.log_softmax(x, axis=1)
     assert nn.NLLLoss(weight)(logs, t).item() == pytest.approx(nn.CrossEntropyLoss(weight)(x, t).item())
     assert repr(nn.MSELoss()) == "MSELoss(reduction='mean')"
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
+def test_integers_are_computed_as_floats(dtype):
+    """As differences, their squares and -x would not fit their dtype."""
+    limits = np.iinfo(dtype)
+    low, high = eo.asarray(np.array([limits.min], dtype)), eo.asarray(np.array([limits.max], dtype))
+    span = int(limits.max) - int(limits.min)
+    assert F.mse_loss(low, high).item() == float(span**2)
+    assert F.l1_loss(low, high, "sum").item() == float(span)
+    assert F.huber_loss(low, high, reduction="none").tolist() == [span - 0.5]
+    assert F.mse_loss(low, eo.asarray(np.array([10**6]))).item() == float((10**6 - int(limits.min)) ** 2)
+    ones = eo.ones(1)
+    assert F.binary_cross_entropy_with_logits(low, ones).item() == max(math.log(2), -float(limits.min))

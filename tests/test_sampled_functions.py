@@ -176,3 +176,35 @@ def test_errors_of_covariances():
     ):
         with pytest.raises(kind, match=text):
             call()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint32, np.int64])
+def test_points_that_are_integers(dtype):
+    """Descending, and further apart than their dtype reaches; long ones exactly."""
+    high = min(int(np.iinfo(dtype).max), 2**62 + 1)
+    points = eo.asarray(np.array([high, 2, 0], dtype))
+    values = eo.asarray(np.array([0.0, high - 2.0, high * 2.0]))
+    slopes = eo.gradient(values, points)
+    np.testing.assert_allclose(slopes.numpy()[[0, 2]], [-1.0, -(high + 2) / 2], 1e-15)
+    area = eo.trapezoid(values, points)
+    np.testing.assert_allclose(area.item(), -((high - 2.0) ** 2) / 2 - (high - 2.0 + high * 2.0), 1e-15)
+    near = eo.asarray(np.array([high - 3, high - 1, high], dtype))
+    np.testing.assert_array_equal(
+        eo.gradient(eo.asarray(np.array([0.0, 4.0, 7.0])), near).numpy()[[0, 2]], [2, 3]
+    )
+
+
+def test_a_distance_that_is_a_small_integer():
+    x = eo.asarray(np.array([0.0, 300.0, 600.0]))
+    assert eo.gradient(x, eo.asarray(np.int8(100))).tolist() == [3.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32])
+def test_ends_that_are_integers(dtype):
+    limits = np.iinfo(dtype)
+    low, high = int(limits.min), int(limits.max)
+    ends = eo.asarray(np.array([low], dtype)), eo.asarray(np.array([high], dtype))
+    for (first, last), (a, b) in ((ends, (low, high)), (ends[::-1], (high, low))):
+        points, step = eo.linspace(first, last, 4, retstep=True)
+        np.testing.assert_allclose(points.numpy()[:, 0], [a, a + (b - a) / 3, a + (b - a) * 2 / 3, b], 1e-15)
+        assert step.tolist() == [(b - a) / 3]

@@ -292,3 +292,75 @@ def test_one_argument_needs_no_tuple():
     f = eo.scipy_compat.minimize_fun(lambda x, a: ((x - a) ** 2).sum(), np.array([1.0, 2.0]), 3.0)
     assert f(np.array([1.0, 2.0])) == 5.0
     np.testing.assert_array_equal(f.grad(np.array([1.0, 2.0])), [-4.0, -2.0])
+
+
+def by_name(p):
+    """A bowl around z = 2, a = -3 and w = (4, 5); the keys are not in sorted order."""
+    return (p["z"] - 2) ** 2 + (p["a"] + 3) ** 2 + ((p["w"] - eo.tensor([4.0, 5.0])) ** 2).sum()
+
+
+NAMED = {"z": 0.5, "w": np.array([0.5, 0.5]), "a": 0.5}
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"z": (0, 1.5), "w": (None, 4.5), "a": (-1, None)},
+        {"a": (-1, None), "w": [(None, np.inf), (-7, 4.5)], "z": [(0, 1.5)]},
+        optimize.Bounds({"z": 0, "w": -9, "a": -1}, {"z": 1.5, "w": np.array([np.inf, 4.5]), "a": 10}),
+        [(-1, None), (None, 4.5), (None, 4.5), (0, 1.5)],  # flat: a, w, z
+    ],
+)
+def test_bounds_by_name(bounds):
+    found = scipy_compat.minimize(by_name, NAMED, bounds=bounds).params
+    assert found["z"].item() == pytest.approx(1.5)
+    assert found["a"].item() == pytest.approx(-1.0)
+    np.testing.assert_allclose(found["w"].numpy(), [4.0, 4.5], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        ({"z": 0, "w": [-1, -1], "a": -1}, {"z": 1.5, "w": eo.tensor([9.0, 4.5]), "a": 10}),
+        optimize.Bounds({"z": 0, "w": -1, "a": -1}, {"z": 1.5, "w": np.array([9, 4.5]), "a": 10}),
+        ([-1, -1, -1, 0], [10, 9, 4.5, 1.5]),  # flat: a, w, z
+    ],
+)
+def test_bounds_of_least_squares_by_name(bounds):
+    def offsets(p):
+        return {"z": p["z"] - 2, "a": p["a"] + 3, "w": p["w"] - eo.tensor([4.0, 5.0])}
+
+    found = scipy_compat.least_squares(offsets, NAMED, bounds=bounds).params
+    assert found["z"].item() == pytest.approx(1.5)
+    assert found["a"].item() == pytest.approx(-1.0)
+    np.testing.assert_allclose(found["w"].numpy(), [4.0, 4.5], rtol=1e-5)
+
+
+def test_bounds_of_one_matrix_and_of_a_tuple():
+    target = eo.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=eo.float64)
+    ceiling = np.array([[9.0, 1.5], [2.5, 9.0]])
+    found = scipy_compat.least_squares(lambda x: x - target, np.zeros((2, 2)), bounds=(-1, ceiling)).params
+    np.testing.assert_allclose(found.numpy(), [[1.0, 1.5], [2.5, 4.0]], rtol=1e-5)
+    pair = (np.zeros(2), 0.0)  # one pair of bounds for a leaf of two elements
+    found = scipy_compat.minimize(
+        lambda p: ((p[0] - 3) ** 2).sum() + (p[1] - 5) ** 2, pair, bounds=((0, 1), (0, 2))
+    ).params
+    np.testing.assert_allclose(found[0].numpy(), [1.0, 1.0])
+    assert found[1].item() == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("search", "bounds"),
+    [
+        ("minimize", {"z": (0, 1)}),
+        ("minimize", {"z": (0, 1), "w": [(0, 1)] * 3, "a": (0, 1)}),
+        ("minimize", ({"z": 0, "w": 0, "a": 0}, {"z": 1, "w": 1, "a": 1})),
+        ("minimize", optimize.Bounds({"z": 0}, {"z": 1})),
+        ("least_squares", {"z": (0, 1), "w": (0, 1), "a": (0, 1)}),
+        ("least_squares", ({"z": 0, "w": 0}, {"z": 1, "w": 1})),
+        ("least_squares", ({"z": 0, "w": [0, 0, 0], "a": 0}, np.inf)),
+    ],
+)
+def test_bounds_that_do_not_fit_are_refused(search, bounds):
+    with pytest.raises(eo.ShapeError, match="the bounds do not fit the parameters"):
+        getattr(scipy_compat, search)(by_name, NAMED, bounds=bounds)

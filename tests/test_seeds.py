@@ -1,4 +1,4 @@
-"""The examples of the brief, run as they are written, with the output they print."""
+"""The first examples of a newcomer, run as they are written, with the output they print."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import everyo as eo
 
 
-def test_accumulation_prints_what_the_brief_says(capsys):
+def test_accumulation_prints_the_sums(capsys):
     x = eo.tensor([2.0], requires_grad=True)
     (x * x).backward()
     print(x.grad)
@@ -81,7 +81,7 @@ def test_matrix_product_rule():
     np.testing.assert_allclose(right.grad.numpy(), a.T @ g, rtol=1e-14)
 
 
-def test_training_step_in_the_order_of_the_brief():
+def test_training_step_in_the_usual_order():
     weight = eo.nn.Parameter(eo.tensor([1.0]))
     optimizer = eo.optim.SGD([weight], lr=0.1)
     for expected in (0.8, 0.64):

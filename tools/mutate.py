@@ -236,6 +236,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--list", action="store_true", help="show every fault and plant none")
     options = parser.parse_args(arguments)
     known = primitives()
+    if unknown := sorted(set(options.names) - known.keys()):
+        parser.error(f"no such primitive: {', '.join(unknown)}; --list shows all")
     chosen = [known[name] for name in options.names or sorted(known)]
     if options.list:
         for primitive in chosen:

@@ -28,7 +28,7 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, CompileError
 from everyo.ops.creation import as_list, as_tensor
-from everyo.transforms.trees import flatten, unflatten
+from everyo.transforms.trees import EXACT, flatten, unflatten
 
 PLAIN = (bool, int, str, type(None))  # of static arguments: what equals them has their meaning
 MANY = 8  # compilations of one function after which it warns
@@ -133,7 +133,7 @@ class Compiled:
             static = (*(x for i, x in enumerate(args) if i in fixed), *named.items())
             dynamic = [x for i, x in enumerate(args) if i not in fixed]
             kwargs = {k: x for k, x in kwargs.items() if k not in named}
-        leaves, structure = flatten((tuple(dynamic), kwargs))
+        leaves, structure = flatten((tuple(dynamic), kwargs), EXACT)
         kinds = tuple([_kind(x) for x in leaves])
         constants = _hashable(static) if static else ()
         key = (structure, kinds, constants, current_mode().grad, get_default_dtype())
@@ -175,7 +175,7 @@ class Compiled:
             following, fixed = iter(dynamic), {n + len(args) if n < 0 else n for n in self.static_argnums}
             call = [x if i in fixed else next(following) for i, x in enumerate(args)]
             result = self.f(*call, **kwargs, **named)
-            found, structure = flatten(result)
+            found, structure = flatten(result, EXACT)
             outputs = [self._output(tracer, x) for x in found]
             changed = [
                 i for i, x in enumerate(leaves) if _is_object(x) and symbols[i].data.value is not inputs[i]
@@ -215,7 +215,11 @@ class Compiled:
         columns = list(zip(*(k[1] for k in self._keys[-MANY:])))
         counts = [len(set(column)) for column in columns]
         worst = max(range(len(counts)), key=counts.__getitem__, default=None)
-        found = f"argument leaf {worst} keeps changing" if worst is not None else "static arguments change"
+        found = "what it reads outside keeps changing"
+        if worst is not None and counts[worst] > 1:
+            found = f"argument leaf {worst} keeps changing"
+        elif len({k[2] for k in self._keys[-MANY:]}) > 1:
+            found = "static arguments change"
         warnings.warn(
             f"{self.__name__} has been compiled {len(self._keys)} times: {found}; "
             "compiling costs more than it saves when shapes differ at each call",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,8 @@ class Cell:
         """Return the array that is there now, or None."""
         raise NotImplementedError
 
-    def set(self, result: Tensor) -> None:
-        """Put the result of a call there."""
+    def writing(self, result: Tensor) -> list[tuple[Any, ...]]:
+        """Return what puts the result of a call there: functions with arguments, which run no Python code."""
         raise NotImplementedError
 
     def owns(self, array: Any) -> bool:
@@ -70,13 +71,14 @@ class DataCell(Cell):
     def get(self) -> Any:
         return self.x.data
 
-    def set(self, result: Tensor) -> None:
+    def writing(self, result: Tensor) -> list[tuple[Any, ...]]:
         x = self.x
         if isinstance(result.data, Traced):  # its transformation gives the old value back, with an error
             result.data.interpreter.adopt(x, x.data, x.grad_node)
-        x.data = result.data
+        calls: list[tuple[Any, ...]] = [(setattr, x, "data", result.data)]
         if self.node is not None:
-            x.grad_node = result.grad_node if self.node else None
+            calls.append((setattr, x, "grad_node", result.grad_node if self.node else None))
+        return calls
 
     def owns(self, array: Any) -> bool:
         return self.x.data is array
@@ -98,9 +100,9 @@ class GradientCell(Cell):
     def get(self) -> Any:
         return None if self.x.grad is None else self.x.grad.data
 
-    def set(self, result: Tensor) -> None:
+    def writing(self, result: Tensor) -> list[tuple[Any, ...]]:
         _require_array(result)
-        self.x.grad = wrap(result.data)
+        return [(setattr, self.x, "grad", wrap(result.data))]
 
 
 class ItemCell(Cell):
@@ -116,9 +118,10 @@ class ItemCell(Cell):
     def get(self) -> Any:
         return np.asarray(self.container[self.place])
 
-    def set(self, result: Tensor) -> None:
+    def writing(self, result: Tensor) -> list[tuple[Any, ...]]:
         _require_array(result)
-        self.container[self.place] = result.data.item() if self.is_number else result.data
+        value = result.data.item() if self.is_number else result.data
+        return [(operator.setitem, self.container, self.place, value)]
 
     def owns(self, array: Any) -> bool:
         return self.container[self.place] is array

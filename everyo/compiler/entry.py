@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import starmap
 from sys import getrefcount
 from typing import Any
 
@@ -21,7 +24,7 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import Traced, staging
 from everyo.errors import ArgumentError
 from everyo.ops.creation import as_tensor
-from everyo.transforms.trees import NAMESPACE, unflatten
+from everyo.transforms.trees import EXACT, unflatten
 
 
 def states_of(tracer: Tracer, results: int) -> list[State]:
@@ -81,9 +84,7 @@ class Entry:
         self.tracked = tracked or any(isinstance(c, DataCell) and bool(c.node) for c in self.writes)
         self.guards: list[tuple[Callable[[], Any], Any]] = list(tracer.guards.values())
         self._without = tracer.gradients.guards  # tensors, and whether they held no gradient
-        self._leaves = [
-            (c.x, c.x.grad_node is None) for c in self.cells if self.grad and isinstance(c, DataCell)
-        ]
+        self._leaves = [(c.x, _hooks(c.x)) for c in self.cells if self.grad and isinstance(c, DataCell)]
         self._outside = frozenset(id(c.x) for c in self.cells if isinstance(c, DataCell))
         self._inside = frozenset(id(c.x) for c in self.writes if isinstance(c, DataCell))
         self.plain = not (self.outside or self.guards or self._without)
@@ -115,7 +116,7 @@ class Entry:
         if not (kwargs or self.nested):
             return args
         given: Any = args, kwargs
-        found, structure = tree_flatten(given, namespace=NAMESPACE)
+        found, structure = tree_flatten(given, namespace=EXACT)
         return found if structure == self.given else None
 
     def holds(self) -> bool:
@@ -123,8 +124,11 @@ class Entry:
         for read, value in self.guards:
             if read() != value:
                 return False
-        for x, constant in self._leaves:
-            if (x.grad_node is None) is not constant:
+        for x, hooks in self._leaves:
+            node = x.grad_node
+            if (node is None) is not (hooks is None) or (
+                node is not None and (node.extras or hooks) and _hooks(x) != hooks
+            ):
                 return False
         for x, without in self._without:
             if (x.grad is None) is not without:
@@ -194,12 +198,10 @@ class Entry:
                 np.copyto(leaves[i], result.data)
         with replacing:
             before = [cell.get() for cell in self.writes]
-            for cell, result in zip(
-                self.writes, results[len(self.changed) :], strict=False
-            ):  # then numbers drawn
-                cell.set(result)
-        for x in self.cleared:
-            x.grad = None
+            new = zip(self.writes, results[len(self.changed) :], strict=False)  # then numbers drawn
+            calls = [call for cell, result in new for call in cell.writing(result)]
+            calls += [(setattr, x, "grad", None) for x in self.cleared]
+            deque(starmap(operator.call, calls), maxlen=0)  # all or none: no signal comes between
         self._keep(before)
 
     def _keep(self, before: list[Any]) -> None:
@@ -208,6 +210,15 @@ class Entry:
             array = before.pop()
             if getrefcount(array) == 2:  # this name and the argument: nobody else has the old state
                 self.program.keep(array)
+
+
+def _hooks(x: Tensor) -> tuple[int, ...] | None:
+    """Return the keys of the hooks that a gradient of a tensor passes, of which no two are the same."""
+    node = x.grad_node
+    if node is None:
+        return None
+    extras = node.extras
+    return (*extras.on_gradient, *extras.before, *extras.after) if extras is not None else ()
 
 
 def _requires_grad(x: Any) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import _thread
 from typing import Any
 
+from everyo.compiler import attributes
 from everyo.core.tape import next_age
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
@@ -37,11 +38,12 @@ _watched = property(_get, _set, doc=_slot.__doc__)
 
 
 def watch() -> None:
-    """Let tracers know who looks at gradients and changes them."""
+    """Let tracers know who looks at gradients and changes them, and who reads attributes of modules."""
     global _watches
     with _guard:
         _watches += 1
         type.__setattr__(Tensor, "grad", _watched)
+        attributes.watch()
 
 
 def unwatch() -> None:
@@ -51,6 +53,7 @@ def unwatch() -> None:
         _watches -= 1
         if not _watches:
             type.__setattr__(Tensor, "grad", _slot)
+            attributes.unwatch()
 
 
 class Gradients:

@@ -7,12 +7,14 @@ reaches from outside become inputs of the graph, read anew at each call.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from everyo.compiler import asked
+from everyo.compiler.attributes import Attributes
 from everyo.compiler.cells import Cell, DataCell, GradientCell, ItemCell, OuterCell
 from everyo.compiler.gradients import Gradients, unwatch, watch
 from everyo.compiler.graph import Graph, Value
@@ -59,7 +61,8 @@ _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}  # the type of a numbe
 
 REMEDIES = {
     "bool": "use eo.where, eo.cond or eo.while_loop, or mark the argument in static_argnums",
-    "item": "keep it a tensor; eo.debug_print shows values; or mark the argument in static_argnums",
+    "item": "keep it a tensor: np.sin(x) or eo.sin(x) for math.sin(x); eo.debug_print shows values; or mark "
+    "the argument in static_argnums",
 }
 
 
@@ -102,18 +105,32 @@ class Symbol(Traced):
         )
 
 
-def _met(primitive: Primitive, dtypes: Sequence[Any], example: Any) -> Any:
-    """Return the dtype that a number takes beside others; None for its own, which is wider, to compare it."""
+def _met(primitive: Primitive, dtypes: Sequence[Any], example: Any, x: Any) -> Any:
+    """Return the dtype that a number takes beside others; None for one that holds it, to compare it."""
     dtype = np.result_type(*dtypes, example)
-    narrow = dtype.kind in "iu" and dtype.itemsize < 8
-    return None if narrow and type(example) is int and primitive.name in COMPARISONS else dtype
+    if type(example) is not int or dtype.kind not in "iu" or primitive.name not in COMPARISONS:
+        return dtype
+    return dtype if type(x) is int and x in range(*_ends(dtype)) else None
+
+
+def _ends(dtype: Any) -> tuple[int, int]:
+    """Return the least integer of a dtype, and the first beyond it."""
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max) + 1
+
+
+def _in_own(number: Any) -> Any:
+    """Return a number in its own dtype; an integer beyond 64 bits, which is only compared, as infinite."""
+    if type(number) is int and not -(2**63) <= number < 2**64:
+        return np.asarray(math.copysign(math.inf, number))
+    return np.asarray(number)
 
 
 def _in_dtype(number: Any, dtype: Any) -> Any:
     """Return a number in a dtype; a bound of `clip` may lie beyond an integer dtype, and means its end."""
     if type(number) is int and dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        number = min(max(number, int(limits.min)), int(limits.max))
+        least, end = _ends(dtype)
+        number = min(max(number, least), end - 1)
     return np.asarray(number).astype(dtype)
 
 
@@ -144,6 +161,8 @@ class Tracer(Interpreter):
         What the function has asked of them: the answer for each position and attribute.
     gradients : Gradients
         What it did to those of tensors from outside.
+    attributes : Attributes
+        What it has read of modules, shared with the trace around it.
     parent : Tracer or None
         The trace around it, where it traces the body of a loop or branch.
     """
@@ -163,6 +182,7 @@ class Tracer(Interpreter):
         self.writes: list[tuple[Cell, Value]] = []
         self.cleared: list[Tensor] = []
         self.gradients = Gradients(self)
+        self.attributes = Attributes()
         self._items: dict[Any, Tensor] = {}
         self.guards: dict[Any, tuple[Callable[[], Any], Any]] = {}
         self.arguments: dict[Value, Any] = {}
@@ -239,6 +259,9 @@ class Tracer(Interpreter):
             self.symbol(self._outer(x), True) if is_number(x) and not self.mine(x) else x for x in inputs
         ]
         weak = [type(x) in WEAK or is_number(x) for x in inputs]
+        if not (primitive.broadcasts or all(weak)):  # an index: the dtype of what it meets may not hold it
+            inputs = [self.strong(x) if is_number(x) and x.dtype.kind in "iu" else x for x in inputs]
+            weak = [type(x) in WEAK or is_number(x) for x in inputs]
         if any(isinstance(p, Graph) for p in params.values()):  # a body takes what it was traced with
             weak = [False] * len(inputs)
         anchored = not all(weak)
@@ -263,7 +286,7 @@ class Tracer(Interpreter):
             raise explain(primitive, examples, params, error) from error
         dtypes = [e.dtype for e in examples if hasattr(e, "dtype")]
         values = [
-            self._operand(x, _met(primitive, dtypes, example) if w and dtypes else None)
+            self._operand(x, _met(primitive, dtypes, example, x) if w and dtypes else None)
             for x, w, example in zip(inputs, weak, examples, strict=True)
         ]
         outs = self.graph.add(primitive.name, values, specs, **params)
@@ -309,7 +332,7 @@ class Tracer(Interpreter):
             if top_of([x.data]) is not None:
                 return self._outer(x)
             return self.read(DataCell(x))
-        return self.constant(np.asarray(x) if dtype is None else _in_dtype(x, dtype))
+        return self.constant(_in_own(x) if dtype is None else _in_dtype(x, dtype))
 
     def _outer(self, x: Tensor) -> Value:
         """Return the input of a body that stands for a value of an enclosing trace."""
@@ -418,6 +441,8 @@ class Tracer(Interpreter):
 
     def __enter__(self) -> Tracer:
         self.parent = staging.get()
+        if self.parent is not None:
+            self.attributes = self.parent.attributes
         self._outside = staging.set(self)
         forget_kernels()
         watch()
@@ -428,6 +453,8 @@ class Tracer(Interpreter):
         unwatch()
         remember_kernels()
         staging.reset(self._outside)
+        if self.parent is None and self.attributes:
+            self.guards["attributes"] = self.attributes.hold, True
         adopted, self._adopted = self._adopted, []
         written, cleared = self.gradients.put_back()
         if error is None:

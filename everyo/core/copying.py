@@ -11,6 +11,8 @@ from everyo.core.tape import LeafNode
 from everyo.core.tensor import Tensor
 from everyo.errors import GraphStateError, describe
 
+_COPY = "copy x.detach(), or use x.clone(), which stays in the graph"
+
 
 def same_value(tensor: Tensor) -> Tensor:
     """Return another object for one value and graph; in-place statements on it leave `tensor` alone."""
@@ -23,7 +25,7 @@ def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     """Return an independent leaf of the same class, with a copy of its gradient; what `deepcopy` calls."""
     if tensor.level:
         return op.copy(tensor)  # type: ignore[no-any-return]
-    _require_leaf(tensor, "deepcopy", "copy x.detach(), or use x.clone(), which stays in the graph")
+    _require_leaf(tensor, "deepcopy", _COPY)
     copied = _leaf(type(tensor), tensor.data.copy(), tensor.grad_node is not None)
     memo[id(tensor)] = copied
     if tensor.grad is not None:
@@ -32,6 +34,16 @@ def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
         copied.grad = memo[id(tensor.grad)]
     if state := getattr(tensor, "__dict__", None):  # a subclass may have attributes
         copied.__dict__.update(copy.deepcopy(state, memo))
+    return copied
+
+
+def shallow_copy(tensor: Tensor) -> Tensor:
+    """Return another leaf of the same class that shares the array; what `copy.copy` calls."""
+    _require_leaf(tensor, "copy", _COPY)
+    rebuild, content, state = reduce(tensor)
+    copied: Tensor = rebuild(*content)
+    if state is not None:
+        copied.__dict__.update(state)
     return copied
 
 

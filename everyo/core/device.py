@@ -70,7 +70,7 @@ _by_type: dict[type, Backend] = {}
 # What `scalar_like` returns, by class of array, then by dtype and number.
 _numbers: dict[type, dict[tuple[Any, Any], Any]] = {}
 converters: dict[type, Any] = {}  # what `converter` returns, by class
-_known = {"cuda": "a CuPy backend", "xla": "an XLA backend"}
+_known = {"cuda", "mps", "gpu", "tpu", "xla"}
 
 
 def register_backend(backend: Backend) -> None:
@@ -103,13 +103,13 @@ def backend_for(device: str | None) -> tuple[Backend, str]:
     name = "cpu" if device is None else str(device)
     backend = _by_device.get(name)
     if backend is None:
-        hint = _known.get(name.split(":")[0])
+        known = name.split(":")[0] in _known
         raise DeviceError(
-            f"device {name!r} is not available" if hint else f"device {name!r} is unknown",
+            f"device {name!r} is not available" if known else f"device {name!r} is unknown",
             operation="device",
             expected="one of " + ", ".join(repr(d) for d in sorted(_by_device)),
             found=repr(device),
-            remedy=f"{hint} has to be registered first" if hint else 'use device="cpu"',
+            remedy='EveryO computes on the CPU: leave the device out, or use device="cpu"',
         )
     return backend, name
 

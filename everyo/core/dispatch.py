@@ -428,7 +428,9 @@ def explain(
             inputs=operands,
             expected="dtypes that the operation is defined for",
             found=str(error),
-            remedy="convert first, for example x.astype(eo.float32)",
+            remedy="take a part first: eo.real(x), eo.imag(x) or eo.abs(x)"
+            if any(getattr(a, "dtype", None) is not None and a.dtype.kind == "c" for a in arrays)
+            else "convert first, for example x.astype(eo.float32)",
         )
     if isinstance(error, OverflowError):
         return ArgumentError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from everyo.core import device
 from everyo.core.dtypes import default_for, refuse_complex
+from everyo.core.readable import not_an_array
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
 
@@ -26,6 +27,8 @@ def coerce(primitive: Primitive, values: Sequence[Any]) -> list[Any]:
     backend = device.common_backend(anchors, primitive.name)
     place = backend.device_of(anchors[0]) if anchors else backend.devices[0]
     for i, value in enumerate(values):
+        if isinstance(value, Tensor):
+            raise not_an_array(value, primitive.name)
         if value is None and i not in primitive.options.get("optional", ()):
             array_from(value, backend, place, primitive.name)  # raises
     met = anchors if primitive.broadcasts else []
@@ -90,7 +93,9 @@ def array_from(
             operation=operation,
             expected="a tensor, an array, a number or nested lists of numbers",
             found=f"{type(value).__name__}: {error}",
-            remedy="convert it with eo.tensor(...)",
+            remedy="give all rows one length, by padding, or keep them as separate tensors in a list"
+            if "inhomogeneous" in str(error)
+            else "pass numbers: text is read with float(s); None and dicts are no operands",
         ) from None
     kind = array.dtype.kind
     if dtype is None and is_typed(value):

@@ -20,6 +20,17 @@ _LOSS = "the derivative through it is lost"
 _WAY_OUT = "write x.item() if that is meant"
 
 
+def not_an_array(data: Any, operation: str) -> GraphStateError:
+    """Return the error for a tensor whose `data` was set to something else than an array."""
+    return GraphStateError(
+        "the data of a tensor was set to something that is no array",
+        operation=operation,
+        expected="in x.data the raw array, which the engine owns",
+        found=f"x.data is a {type(data).__name__}",
+        remedy="update a parameter with `with eo.no_grad(): w -= lr * w.grad`, and set it with w[...] = v",
+    )
+
+
 class Readable:
     """The methods of a tensor that give its elements to Python."""
 

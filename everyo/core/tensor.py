@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from everyo.core import device as devices
 from everyo.core.dtypes import require_differentiable
 from everyo.core.modes import current_mode
-from everyo.core.readable import Readable
+from everyo.core.readable import Readable, not_an_array
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node, RemovableHandle
 from everyo.core.traced import Traced, innermost, readings, staging
@@ -27,12 +27,14 @@ class Tensor(Readable):
     Attributes
     ----------
     data : array
-        The raw array of the tensor's backend. Treat it as read-only.
+        The raw array, which the engine owns and the graph shares: nothing checks what is written to it or
+        into it, nor keeps shape and dtype. For an update write ``with eo.no_grad(): w -= lr * w.grad``.
     grad_node : Node or None
         What was recorded about this tensor: its operation, or for a leaf the node where its gradient
         arrives. None when it does not require grad.
     grad : Tensor or None
-        The gradient accumulated so far, of this tensor's shape and dtype.
+        The gradient accumulated so far, of this tensor's shape and dtype. What is set here must be such a
+        tensor too, or None.
     """
 
     __slots__ = ("__weakref__", "data", "grad", "grad_node")
@@ -125,7 +127,8 @@ class Tensor(Readable):
         """The backend that computes on the data."""
         data = self.data
         backend = devices.backend_of(innermost(self) if isinstance(data, Traced) else data)
-        assert backend is not None
+        if backend is None:
+            raise not_an_array(data, "data")
         return backend
 
     @property
@@ -427,6 +430,11 @@ class Tensor(Readable):
         return format(self.item(), spec) if spec else str(self)
 
     # ---- copies
+
+    def __copy__(self) -> Tensor:
+        from everyo.core.copying import shallow_copy
+
+        return shallow_copy(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         from everyo.core.copying import deep_copy

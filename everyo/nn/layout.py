@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everyo.core.copying import same_value
+from everyo.core.settings import same_setting
 from everyo.core.tensor import Tensor
 from everyo.nn.parameter import Parameter
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from everyo.nn.module import Module
 
 PLACES = "_places"  # in a rebuilt module: a token for each name that holds a leaf, whatever the leaf is
-_LEAF, _CHILD, _SETTING = "parameter", "module", "setting"
+_LEAF, _BUFFER, _CHILD, _SETTING = "parameter", "buffer", "module", "setting"
 _Part = tuple[str, str, Any]  # name, kind, and the number of the leaf or module, or the value
 
 
@@ -50,8 +51,8 @@ class Layout:
         parts: list[_Part] = []
         self._modules.append((type(module), parts))
         children = []
-        for name, kind, value in _parts(module):
-            if kind is _LEAF:
+        for name, kind, value in self._parts(module):
+            if kind is _LEAF or kind is _BUFFER:
                 value = self._leaf(module, name, value, prefix)
             elif kind is _CHILD:
                 children.append((len(parts), value))
@@ -60,6 +61,9 @@ class Layout:
             name = parts[place][0]
             parts[place] = (name, _CHILD, self._visit(child, f"{prefix}{name}."))
         return number
+
+    def _parts(self, module: Module) -> Iterator[_Part]:
+        return _parts(module)
 
     def _leaf(self, module: Module, name: str, value: Any, prefix: str) -> int:
         """Return the number of a leaf, known by its token in a rebuilt module, else by itself."""
@@ -80,6 +84,8 @@ class Layout:
             for name, kind, value in parts:
                 if kind is _LEAF:
                     attributes[name], places[name] = leaves[value], tokens[value]
+                elif kind is _BUFFER:
+                    attributes[name] = leaves[value]
                 else:
                     attributes[name] = made[value] if kind is _CHILD else _copied(value, copies)
             if places:
@@ -94,6 +100,26 @@ class Layout:
 
     def __repr__(self) -> str:
         return ", ".join(self.names)
+
+
+class Exact(Layout):
+    """A layout in which buffers are leaves and settings count: two that are equal make the same program."""
+
+    def _parts(self, module: Module) -> Iterator[_Part]:
+        for name, kind, value in _parts(module):
+            yield name, _BUFFER if kind is _SETTING and type(value) is Tensor else kind, value
+
+    def _settings(self) -> list[Any]:
+        return [[part for part in parts if part[1] is _SETTING] for _, parts in self._modules]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Exact)
+            and self._signature == other._signature
+            and same_setting(self._settings(), other._settings())
+        )
+
+    __hash__ = Layout.__hash__
 
 
 def _parts(module: Module) -> Iterator[_Part]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from everyo.core.dispatch import wrap
+from everyo.core.settings import watched
 from everyo.core.tape import RemovableHandle
 from everyo.core.tensor import Tensor
-from everyo.core.traced import staging
 from everyo.errors import ArgumentError, DTypeError, UnsupportedOperationError
-from everyo.nn.layout import PLACES, Layout
+from everyo.nn.layout import PLACES, Exact, Layout
 from everyo.nn.parameter import Parameter
 from everyo.nn.state import IncompatibleKeys, destination, load_state, move
 
@@ -75,6 +74,7 @@ class Module:
     """
 
     training: bool = True
+    _hooks: dict[str, dict[int, Callable[..., Any]]] | None = None
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the output; every module defines it."""
@@ -88,10 +88,7 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run `forward`, with the hooks around it."""
-        tracer = staging.get()
-        if tracer is not None:  # a program for training is another one than for use
-            tracer.guard(self, "training", functools.partial(getattr, self, "training"))
-        hooks = self.__dict__.get("_hooks")
+        hooks = self._hooks
         if not hooks:
             return self.forward(*args, **kwargs)
         for hook in tuple(hooks["before"].values()):
@@ -130,7 +127,8 @@ class Module:
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, (Parameter, Module)):
             self._check_name(name)
-        held, places = self.__dict__.get(name), self.__dict__.get(PLACES, {})
+        attributes = _unread(self)
+        held, places = attributes.get(name), attributes.get(PLACES, {})
         kind = (
             Tensor if name in places or name in self._buffer_names()
             else Parameter if isinstance(held, Parameter)
@@ -154,11 +152,11 @@ class Module:
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
         self._buffer_names().pop(name, None)
-        self.__dict__.get(PLACES, {}).pop(name, None)
+        _unread(self).get(PLACES, {}).pop(name, None)
 
     def _buffer_names(self) -> dict[str, bool]:
         """Return the names declared as buffers, with whether each belongs to the state dict."""
-        return self.__dict__.get("_buffers", {})
+        return _unread(self).get("_buffers", {})
 
     def _check_name(self, name: str) -> None:
         if not name or "." in name:
@@ -373,6 +371,12 @@ class Module:
         leaves, layout.leaves = layout.leaves, []
         return leaves, layout, layout.names
 
+    def tree_flatten_exactly(self) -> tuple[list[Any], Layout, list[str]]:
+        """Return the same with buffers among the leaves, and a layout that tells settings apart."""
+        layout = Exact(self)
+        leaves, layout.leaves = layout.leaves, []
+        return leaves, layout, layout.names
+
     @classmethod
     def tree_unflatten(cls, layout: Layout, leaves: Sequence[Any]) -> Any:
         """Return a module like the one that `layout` was taken of, around other leaves."""
@@ -427,6 +431,11 @@ class Module:
         return "\n  ".join([f"{name}({extra}", *rows]) + "\n)"
 
 
+def _unread(module: Module) -> dict[str, Any]:
+    """Return the attributes of a module to who writes them: nothing that a program depends on is read."""
+    return object.__getattribute__(module, "__dict__")
+
+
 def _role(kind: type, leaf: bool) -> str:
     """Return what an attribute that holds a `kind` is called; `leaf` in a module rebuilt around leaves."""
     return "parameter" if leaf else "buffer" if kind is Tensor else kind.__name__.lower()
@@ -447,3 +456,6 @@ def _children_first(module: Module, seen: set[Module]) -> Iterator[Module]:
         if child not in seen:
             yield from _children_first(child, seen)
     yield module
+
+
+watched.append(Module)

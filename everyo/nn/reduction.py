@@ -8,6 +8,7 @@ from everyo import ops
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.creation import as_tensor
+from everyo.ops.reductions import inexact
 
 
 def require_reduction(reduction: str, operation: str) -> None:
@@ -30,14 +31,14 @@ def reduce(losses: Tensor, reduction: str, operation: str) -> Tensor:
 
 
 def paired(input: Any, target: Any, operation: str) -> tuple[Tensor, Tensor]:
-    """Return input and target as tensors of one shape; an integer target takes the input's dtype.
+    """Return input and target as tensors of one shape and of float dtypes; integer targets take the input's.
 
     Raises
     ------
     ShapeError
         If the shapes differ: broadcasting here hides mistakes.
     """
-    input, target = as_tensor(input), as_tensor(target)
+    input, target = inexact(input), as_tensor(target)
     if input.shape != target.shape:
         raise ShapeError(
             "input and target have different shapes",

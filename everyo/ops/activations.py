@@ -15,6 +15,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.creation import as_tensor, real_number
 from everyo.ops.families import discrete, elementwise, primitive
+from everyo.ops.reductions import inexact
 
 __all__ = [
     "elu",
@@ -151,7 +152,7 @@ def log_sigmoid(x: Any, /) -> Tensor:
     >>> print(f"{eo.log_sigmoid(eo.tensor(-1000.0)):.1f}")
     -1000.0
     """
-    return -_softplus(-as_tensor(x))
+    return -_softplus(-inexact(x))
 
 
 @fused
@@ -369,6 +370,7 @@ def softsign(xp: Any, x: Any) -> Any:
     >>> print(eo.softsign(eo.tensor([-1.0, 3.0])))
     [-0.5   0.75]
     """
-    infinite = xp.isinf(_ordered(x))
+    x = xp.asarray(_ordered(x), dtype=xp.float64) if x.dtype.kind in "biu" else _ordered(x)
+    infinite = xp.isinf(x)
     near = xp.where(infinite, xp.zeros_like(x), x)
     return xp.where(infinite, xp.copysign(1.0, x), near / (1 + xp.abs(near)))

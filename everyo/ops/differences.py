@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from everyo.core.dtypes import int64
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
@@ -25,6 +26,14 @@ def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
 def _along(v: Any, axis: int, ndim: int) -> Any:
     """Return a vector with axes of length 1 around its own, to go along one of `ndim` axes."""
     return op.reshape(v, shape=(*(1,) * axis, v.shape[0], *(1,) * (ndim - axis - 1)))
+
+
+def _distances(points: Tensor, axis: int, values: Tensor) -> Any:
+    """Return the distances of points in the dtype of points beside values; integers do not overflow."""
+    if points.dtype.kind not in "iu":
+        return neighbours(points, axis)
+    dtype = points.backend.xp.result_type(points.dtype, values.dtype)
+    return op.astype(neighbours(op.astype(points, dtype=int64), axis), dtype=dtype)
 
 
 def gradient(
@@ -106,7 +115,7 @@ def _slope(x: Tensor, h: Tensor, axis: int, edge_order: int) -> Tensor:
             found=f"{n} points, spacing of shape {tuple(h.shape)}",
             remedy="use edge_order=1, or more points",
         )
-    d = neighbours(h, 0) if h.ndim else h
+    d = _distances(h, 0, x) if h.ndim else h
     if h.ndim and is_known(h) and h.grad_node is None and everywhere(op.equal(d.data, d.data[:1])):
         d = op.getitem(d, index=(0,))  # evenly spaced
     before, here, after = (_part(x, axis, i, n - 2 + i) for i in range(3))
@@ -119,7 +128,7 @@ def _slope(x: Tensor, h: Tensor, axis: int, edge_order: int) -> Tensor:
             - before * (right / (left * both))
         )
     else:
-        inner = (after - before) / (d * 2)
+        inner = (after - before) / d / 2 if d.dtype.kind in "iu" else (after - before) / (d * 2)
     ends = (_end(x, d, axis, edge_order, 1), _end(x, d, axis, edge_order, -1))
     return op.concat(ends[0], inner, ends[1], axis=axis)
 
@@ -193,7 +202,7 @@ def trapezoid(y: Any, /, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor
             found=str(tuple(points.shape)),
             remedy="pass the points that the values belong to, or dx",
         )
-    width = _along(neighbours(points, 0), axis, y.ndim) if one else neighbours(points, axis)
+    width = _along(_distances(points, 0, y), axis, y.ndim) if one else _distances(points, axis, y)
     pairs = (_part(y, axis, 1, None) + _part(y, axis, None, -1)) * width
     return op.sum(pairs, axis=(axis,), keepdims=False) / 2
 

@@ -40,6 +40,12 @@ METHODS = (
     "take", "take_along_axis", "put_along_axis", "gather", "scatter_add", "index_add",
     "astype", "to", "copy", "clone",
 )  # fmt: skip
+# Names that `everyo.core.hints` explains. A `Tensor.__getattr__` would slow the reading of all attributes.
+ELSEWHERE = (
+    "unsqueeze", "view", "permute", "t", "H", "contiguous", "numel", "dim", "float", "double", "half", "long",
+    "int", "bool", "type", "cpu", "cuda", "expand", "add_", "sub_", "mul_", "div_", "zero_", "fill_", "copy_",
+    "detach_", "at", "sort", "fill",
+)  # fmt: skip
 PROPERTIES = {"T": "transpose", "mT": "matrix_transpose", "real": "real", "imag": "imag"}
 
 
@@ -147,6 +153,27 @@ def _rdivmod(self: Tensor, other: Any) -> Any:
     return NotImplemented if other.__class__ not in WEAK and _foreign(other) else function(other, self)
 
 
+def _rounded(self: Tensor, ndigits: int | None = None) -> Tensor:
+    """Return the tensor rounded, of its own dtype; see `everyo.round`."""
+    return ops.round(self, ndigits or 0)
+
+
+class _Elsewhere:
+    """In the place of a method that other libraries have: there is none, and the error says what is."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        from everyo.core.hints import OF_TENSORS, missing
+
+        raise AttributeError(missing(self.name, f"{owner.__name__!r} object", OF_TENSORS), name=self.name)
+
+
+def _names(self: Tensor) -> list[str]:
+    return [name for name in object.__dir__(self) if name not in ELSEWHERE or hasattr(self, name)]
+
+
 def _attach(name: str, method: Callable[..., Any]) -> None:
     method.__name__ = name
     method.__qualname__ = f"Tensor.{name}"
@@ -168,6 +195,8 @@ def attach() -> None:
     for name, operation in UNARY.items():
         if operation in known:
             _attach(f"__{name}__", unary(known[operation]))
+    _attach("__dir__", _names)
+    _attach("__round__", _rounded)
     _attach("__divmod__", _divmod)
     _attach("__rdivmod__", _rdivmod)
     _attach("__getitem__", getitem)
@@ -180,6 +209,8 @@ def attach() -> None:
     for name in METHODS:
         if hasattr(ops, name):
             setattr(Tensor, name, getattr(ops, name))
+    for name in ELSEWHERE:
+        setattr(Tensor, name, _Elsewhere(name))
     for name, function_name in PROPERTIES.items():
         if hasattr(ops, function_name):
             setattr(Tensor, name, property(getattr(ops, function_name)))

@@ -168,7 +168,7 @@ def _outer(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, An
 
 def _refused(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any) -> Any:
     remedies = {
-        "at": "use eo.index_add or x[index] += value, which keep the derivatives",
+        "at": "use eo.index_add, which keeps the derivatives",
         "reduceat": "use eo.segment_sum, or slices and a reduction",
     }
     name = _name(ufunc, method)

@@ -19,6 +19,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.axes import as_flag, as_integer
 from everyo.ops.creation import as_tensors, made, normalize_shape, number
+from everyo.ops.reductions import inexact
 from everyo.ops.shape import moveaxis
 
 __all__ = ["arange", "eye", "linspace"]
@@ -127,7 +128,7 @@ def linspace(
             axis=axis,
             requires_grad=requires_grad,
         )
-        low, high = as_tensors((start, stop), "linspace")
+        low, high = map(inexact, as_tensors((start, stop), "linspace"))
         parts = num - endpoint
         return points, (high - low) / parts if parts else (high - low) * math.nan
     if not is_plain(start) or not is_plain(stop):
@@ -155,6 +156,8 @@ def _between(ends: Any, num: Any, dtype: Any, device: str | None, endpoint: bool
     place = low.device if device is None else device
     (count,) = normalize_shape(as_integer(num, "num", "linspace"), "linspace")
     numbers = arange(count, dtype=between, device=place).reshape((count,) + (1,) * max(low.ndim, high.ndim))
+    if not floats:  # whose difference may not fit their dtype
+        low, high = (op.astype(v, dtype=between) for v in (low, high))
     points = (
         low + (high - low) / max(count - endpoint, 1) * numbers
     )  # NumPy's formula: whole numbers stay whole

@@ -19,6 +19,7 @@ from everyo.core.traced import staging
 from everyo.errors import (
     ArgumentError,
     DTypeError,
+    EveryOError,
     GraphStateError,
     SerializationError,
     ShapeError,
@@ -201,6 +202,8 @@ class Optimizer:
         ------
         ShapeError
             If a gradient does not have its parameter's shape; no parameter has changed then.
+        DTypeError
+            If a gradient that was set is no tensor, or of another dtype than its parameter; likewise.
         """
         loss = None
         if closure is not None:
@@ -295,18 +298,22 @@ class Optimizer:
     def _gradient(self, p: Tensor) -> Any:
         """Return the raw gradient of `p`, of its dtype."""
         assert p.grad is not None
-        gradient = p.grad.data
-        if gradient.shape != p.data.shape or gradient.dtype.kind != p.data.dtype.kind:
-            raise ShapeError(
-                "a gradient does not fit its parameter",
-                operation=f"{type(self).__name__}.step",
-                expected=describe(p),
-                found=describe(p.grad),
-                remedy="call zero_grad(), or set a gradient of that shape and dtype",
-            )
-        if gradient.dtype != p.data.dtype:
-            gradient = p.backend.asarray(gradient, p.dtype, p.device, None)
-        return gradient
+        held: Any = p.grad
+        kind: type[EveryOError] = DTypeError
+        if isinstance(held, Tensor):
+            gradient = held.data
+            if gradient.shape != p.data.shape:
+                kind = ShapeError
+            elif gradient.dtype == p.data.dtype:
+                return gradient
+        raise kind(
+            "a gradient does not fit its parameter",
+            operation=f"{type(self).__name__}.step",
+            expected=f"a tensor: {describe(p)}",
+            found=f"{type(held).__name__}: {describe(held)}" if hasattr(held, "dtype") else describe(held),
+            remedy="call zero_grad(), or set a tensor of that shape and dtype: "
+            "w.grad = eo.asarray(g, dtype=w.dtype)",
+        )
 
     # ---- state
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from everyo.core.copying import same_value
-from everyo.core.dtypes import DIFFERENTIABLE
+from everyo.core.dtypes import DIFFERENTIABLE, default_for
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Traced, is_number
@@ -211,9 +211,11 @@ class Carry:
         """Return the first state with its numbers in the dtypes of `new`; None if they have them."""
         adapted = list(leaves)
         for i, (number, found) in enumerate(zip(self.numbers, new, strict=True)):
-            old = leaves[i].dtype
-            if number is not None and old != found.dtype and _rank(old) <= _rank(found.dtype):
-                adapted[i] = asarray(number, dtype=found.dtype)
+            old, dtype = leaves[i].dtype, found.dtype
+            if number is not None and old != dtype and _rank(old) <= _rank(dtype):
+                if old.kind in "iu" and dtype.kind in "fc":
+                    dtype = default_for(dtype.kind)  # int64 would make float64 of float32: try the weakest
+                adapted[i] = asarray(number, dtype=dtype)
         changed = any(a is not x for a, x in zip(adapted, leaves, strict=True))
         if not changed:
             self.numbers = [None] * len(leaves)

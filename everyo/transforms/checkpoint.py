@@ -9,6 +9,7 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, UnsupportedOperationError, describe
+from everyo.transforms.callables import require_function
 from everyo.transforms.segments import segment
 from everyo.transforms.trees import flatten, unflatten
 
@@ -51,6 +52,8 @@ def checkpoint(function: Function) -> Function:
     >>> block(x).sum().backward()
     >>> assert (abs(x.grad - eo.exp(x) * eo.cos(eo.exp(x))) < 1e-6).all()
     """
+
+    require_function("checkpoint", function)
 
     @functools.wraps(function)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
@@ -128,6 +131,7 @@ def checkpoint_sequential(
             found="none",
             remedy="pass at least one function",
         )
+    require_function("checkpoint_sequential", *blocks)
     for name, value in (("segments", segments), ("levels", levels)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise ArgumentError(

@@ -17,6 +17,7 @@ from everyo.core.traced import is_number, staging
 from everyo.errors import ArgumentError, DTypeError, describe
 from everyo.ops.creation import asarray
 from everyo.ops.ranges import arange
+from everyo.transforms.callables import require_function
 from everyo.transforms.carry import (
     Carry,
     bottom,
@@ -78,6 +79,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     >>> print(eo.vmap(eo.grad(safe_sqrt))(eo.tensor([4.0, -1.0])))
     [0.25 0.  ]
     """
+    require_function("cond", true_fun, false_fun)
     stages = staging.get()
     if stages is not None and isinstance(pred, Tensor):
         return stages.cond(pred, true_fun, false_fun, operands)
@@ -153,6 +155,7 @@ def while_loop(
     >>> halved(eo.tensor(20.0)).item(), eo.grad(halved)(20.0).item()
     (0.625, 0.03125)
     """
+    require_function("while_loop", cond_fun, body_fun)
     stages = staging.get()
     if stages is not None:
         return stages.while_loop(cond_fun, body_fun, init_val)
@@ -208,6 +211,7 @@ def fori_loop(
     >>> power(eo.tensor(2.0)).item(), eo.grad(power)(2.0).item()
     (8.0, 12.0)
     """
+    require_function("fori_loop", body_fun)
     stages = staging.get()
     if stages is not None:
         return _staged_fori(stages, lower, upper, body_fun, init_val)

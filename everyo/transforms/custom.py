@@ -10,6 +10,7 @@ from typing import Any
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError
 from everyo.ops.creation import zeros_like
+from everyo.transforms.callables import require_function
 from everyo.transforms.custom_calls import call
 from everyo.transforms.custom_rules import Rules
 from everyo.transforms.custom_values import Optional, Tensors, carries, detached, differentiated
@@ -100,6 +101,7 @@ class _Customized:
     call: type[_Call]
 
     def __init__(self, function: Function, nondiff_argnums: int | Sequence[int] = ()) -> None:
+        require_function(type(self).__name__, function)
         functools.update_wrapper(self, function)
         self.function = function
         self.nondiff_argnums = (
@@ -235,6 +237,7 @@ class custom_vjp(_Customized):
             to each other argument: a tree like it, or None for zero. `gradient` is a tree like the
             result. For complex values gradients are ``dL/dx + i dL/dy``.
         """
+        require_function("defvjp", fwd, bwd)
         self.fwd, self.bwd = fwd, bwd
 
 
@@ -314,6 +317,7 @@ class custom_jvp(_Customized):
             ``rule(*nondiff_arguments, primals, tangents)`` with two tuples, of the other arguments and
             their tangents (zeros for what is constant); returns the pair ``(result, tangent)``.
         """
+        require_function("defjvp", rule)
         self.rule = rule
         return rule
 

@@ -11,6 +11,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.ops.axes import as_integers
+from everyo.transforms.callables import require_function, require_transformable
 from everyo.transforms.directions import fitting
 from everyo.transforms.linearity import transposing
 from everyo.transforms.reverse import tape
@@ -168,6 +169,8 @@ def value_and_grad(
     (10.0, 5.0, 2.0)
     """
 
+    require_transformable("value_and_grad", function, argnums)
+
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs, argnums, argnames, "value_and_grad")
@@ -225,6 +228,8 @@ def grad(
 def gradient_of(function: Function, argnums: Any, argnames: Any, has_aux: bool, operation: str) -> Function:
     """Return `grad` of a function; `operation` is what errors name."""
 
+    require_transformable(operation, function, argnums)
+
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs, argnums, argnames, operation)
@@ -274,6 +279,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
 
 def pulled_back(function: Function, primals: Sequence[Any], has_aux: bool, operation: str) -> Any:
     """Return what `vjp` returns; `operation` is what errors name."""
+    require_function(operation, function)
     arguments = Arguments(primals, {}, tuple(range(len(primals))), None, operation)
     recorder, outputs, structure, aux = on_tape(function, arguments, has_aux, operation)
     values = [recorder.value(o) for o in outputs]
@@ -321,6 +327,7 @@ def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
     >>> pushforward(eo.tensor(2.0)).item()
     2.0
     """
+    require_function("linearize", function)
     arguments = Arguments(primals, {}, tuple(range(len(primals))), None, "linearize")
     recorder, outputs, structure, _ = on_tape(function, arguments, False, "linearize")
     values = [recorder.value(o) for o in outputs]

@@ -13,6 +13,7 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced
 from everyo.core.walk import may_repair, repair, watch_over
 from everyo.errors import DTypeError, GraphStateError, describe
+from everyo.transforms.callables import require_function
 from everyo.transforms.directions import fitting
 from everyo.transforms.levels import as_tensor, lower, raised
 from everyo.transforms.trees import (
@@ -189,6 +190,7 @@ def along(
     operation: str,
 ) -> Any:
     """Return what `jvp` returns; `operation` is what errors name."""
+    require_function(operation, function)
     for given, role in ((primals, "primals"), (tangents, "tangents")):
         if not isinstance(given, (tuple, list)):
             raise DTypeError(

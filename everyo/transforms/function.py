@@ -275,6 +275,15 @@ class Function:
     12.0 12.0
     """
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise UnsupportedOperationError(
+            "the class is not called: it has no objects",
+            operation=type(self).__name__,
+            expected=f"{type(self).__name__}.apply(...)",
+            found=f"{type(self).__name__}(...)",
+            remedy=f"write {type(self).__name__}.apply(x)",
+        )
+
     @staticmethod
     def forward(*args: Any) -> Any:
         """Compute the results; called as ``forward(ctx, *args)``."""

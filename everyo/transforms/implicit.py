@@ -18,6 +18,7 @@ from everyo.core.walk import recording
 from everyo.errors import DTypeError, ShapeError, UnsupportedOperationError, describe
 from everyo.ops.creation import zeros
 from everyo.transforms import krylov
+from everyo.transforms.callables import require_function
 from everyo.transforms.carry import differentiated, leaf_names, same_leaves, same_structure, tensors_of
 from everyo.transforms.levels import as_tensor
 from everyo.transforms.programs import program_of
@@ -86,7 +87,11 @@ def custom_root(
     0.0
     """
 
+    require_function("custom_root", optimality_fun)
+
     def decorator(solver: Function) -> Function:
+        require_function("custom_root", solver)
+
         @functools.wraps(solver)
         def solved(init: Any, *params: Any, **options: Any) -> Any:
             _refuse_options(options)
@@ -170,6 +175,8 @@ def custom_fixed_point(
     -0.2975
     """
 
+    require_function("custom_fixed_point", fixed_point_fun)
+
     def optimality_fun(x: Any, *params: Any) -> Any:
         return tree_map(op.subtract, fixed_point_fun(x, *params), x)
 
@@ -231,6 +238,7 @@ def custom_linear_solve(
     >>> round(eo.grad(lambda p: ridge(p, X, y).sum())(1.0).item(), 4)
     -0.6667
     """
+    require_function("custom_linear_solve", matvec, solve)
     leaves, form = tensors_of(b)
     forward = _on_trees(solve, form)
     backward = forward if symmetric else _on_trees(transpose_solve, form)
@@ -348,6 +356,7 @@ def _solved(
     symmetric: bool = False,
 ) -> Any:
     """Solve by a Krylov method, with derivatives from systems solved in the same way."""
+    require_function(operation, matvec)
 
     def solver(forward: Function, transpose: Function, b: list[Tensor]) -> list[Tensor]:
         vector = krylov.ravel(b)

@@ -9,6 +9,7 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.transforms.callables import require_transformable
 from everyo.transforms.derivatives import Arguments, gradient_of, on_tape, pulled_back
 from everyo.transforms.forward import along, push
 from everyo.transforms.passes import (
@@ -84,6 +85,8 @@ def jacrev(
     [[2. 0.]
      [0. 4.]]
     """
+
+    require_transformable("jacrev", function, argnums)
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -176,6 +179,8 @@ def _forward(
 ) -> Function:
     """Return `jacfwd` of a function; `operation` is what errors name."""
 
+    require_transformable(operation, function, argnums)
+
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs, argnums, argnames, operation)
@@ -228,6 +233,8 @@ def jacobian(
     [[3. 2.]
      [1. 0.]]
     """
+
+    require_transformable("jacobian", function, argnums)
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -286,6 +293,7 @@ def hessian(
     [[2. 1.]
      [1. 0.]]
     """
+    require_transformable("hessian", function, argnums)
     if holomorphic:
         gradient = jacrev(_complex_scalar(function, has_aux), argnums, argnames, has_aux, holomorphic=True)
     else:

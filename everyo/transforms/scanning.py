@@ -12,6 +12,7 @@ from everyo.core.traced import staging
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import zeros
+from everyo.transforms.callables import require_function
 from everyo.transforms.carry import Carry, leaf_names, same_leaves, same_structure, tensors_of
 from everyo.transforms.segments import checked_interval, segment
 from everyo.transforms.trees import unflatten
@@ -79,6 +80,7 @@ def scan(
     >>> total.item(), sums.tolist()
     (6.0, [1.0, 3.0, 6.0])
     """
+    require_function("scan", f)
     stages = staging.get()
     if stages is not None:
         return stages.scan(f, init, xs, length, reverse)
@@ -229,6 +231,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     >>> print(eo.map(lambda x: x.sum() ** 2, eo.tensor([[1.0, 2.0], [3.0, 4.0]])))
     [ 9. 49.]
     """
+    require_function("map", f)
     if batch_size is None:
         return scan(lambda carry, x: (carry, f(x)), None, xs)[1]
     return vmap(f, chunk_size=batch_size)(xs)
@@ -268,6 +271,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     >>> eo.associative_scan(eo.multiply, eo.tensor([1.0, 2.0, 3.0, 4.0])).tolist()
     [1.0, 2.0, 6.0, 24.0]
     """
+    require_function("associative_scan", fn)
     leaves, structure = tensors_of(elems)
     names = leaf_names(structure, "elems")
     axes = [normalize_axis(axis, x.ndim, "associative_scan") for x in leaves]

@@ -7,6 +7,7 @@ item that `tree_flatten` returns, the names of the children, lets error messages
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import functools
 import operator
@@ -19,12 +20,16 @@ from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensor
 
 NAMESPACE = "everyo"
+EXACT = "everyo.exact"  # where the order of a dict's items, settings and buffers of modules count too
 
 
 @functools.cache
 def _optree() -> Any:
     import optree  # when first used: `import everyo` stays light
 
+    ordered = optree.dict_insertion_ordered(True, namespace=EXACT)
+    ordered.__enter__()
+    atexit.register(ordered.__exit__, None, None, None)
     return optree
 
 
@@ -50,9 +55,11 @@ def _register(kind: Any) -> bool:
             return made
     else:
         return False
-    _optree().register_pytree_node(
-        kind, flatten, unflatten, path_entry_type=_attribute_entry(), namespace=NAMESPACE
-    )
+    exactly = getattr(kind, "tree_flatten_exactly", flatten)
+    for way, namespace in ((flatten, NAMESPACE), (exactly, EXACT)):
+        _optree().register_pytree_node(
+            kind, way, unflatten, path_entry_type=_attribute_entry(), namespace=namespace
+        )
     return True
 
 
@@ -73,16 +80,16 @@ def _attribute_entry() -> Any:
     return Attribute
 
 
-def flatten(tree: Any) -> tuple[list[Any], Any]:
+def flatten(tree: Any, namespace: str = NAMESPACE) -> tuple[list[Any], Any]:
     """Return the leaves of a tree and its structure, None for a lone leaf; a None is part of a structure."""
     if isinstance(tree, Tensor):
         return [tree], None
-    leaves, structure = _optree().tree_flatten(tree, namespace=NAMESPACE)
+    leaves, structure = _optree().tree_flatten(tree, namespace=namespace)
     kinds: list[Any] = [type(leaf) for leaf in leaves if not isinstance(leaf, Tensor)]
     if kinds:
         new = [_register(kind) for kind in kinds]  # all of them, not up to the first
         if any(new):
-            return flatten(tree)
+            return flatten(tree, namespace)
     return leaves, None if structure.is_leaf() else structure
 
 

@@ -23,6 +23,7 @@ from everyo.errors import (
     describe,
 )
 from everyo.ops.axes import normalize_axis
+from everyo.transforms.callables import require_function
 from everyo.transforms.levels import as_tensor, lower, raised
 from everyo.transforms.trees import as_axis, broadcast_prefix, flatten, returned, unflatten
 
@@ -181,6 +182,8 @@ def vmap(
         raise ArgumentError(
             "no such randomness", operation="vmap", expected=", ".join(RANDOMNESS), found=repr(randomness)
         )
+
+    require_function("vmap", function)
 
     @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:

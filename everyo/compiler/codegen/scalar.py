@@ -153,7 +153,8 @@ def _sign(f: Function, x: Sequence[str], source: Any, dtype: Any) -> str:
     if source.kind == "b":
         raise missing("sign", source)
     zero, one, minus = (literal(v, source) for v in (0, 1, -1))
-    above = select(f, compare(f, "greater", x[0], zero, source), one, x[0], source)
+    rest = f.pure(f"fadd {type_of(source)} {x[0]}, {zero}") if source.kind == "f" else x[0]  # 0.0 for -0.0
+    above = select(f, compare(f, "greater", x[0], zero, source), one, rest, source)
     if source.kind == "u":
         return above
     return select(f, compare(f, "less", x[0], zero, source), minus, above, source)

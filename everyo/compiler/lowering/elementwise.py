@@ -10,7 +10,7 @@ import numpy as np
 from everyo.compiler import elementary
 from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.builder import BOOL, COMPARISONS, Builder, scalar_of
-from everyo.compiler.lowering.table import lowering
+from everyo.compiler.lowering.table import HALF, lowering
 
 # primitives that are one scalar function on operands of the result's dtype
 DIRECT = {
@@ -54,7 +54,22 @@ lowering(*DIRECT)(_direct)
 
 @lowering(*COMPARISONS)
 def _comparison(b: Builder, op: Op, x1: Value, x2: Value) -> Value:
-    return b.map(op.name, *matched(b, op, (x1, x2), np.result_type(x1.dtype, x2.dtype)))
+    dtype = np.result_type(x1.dtype, x2.dtype)
+    kinds = x1.dtype.kind + x2.dtype.kind
+    if dtype.kind == "f" and kinds in ("iu", "ui"):
+        return _with_negatives(b, op, x1, x2, first=kinds == "iu")
+    return b.map(op.name, *matched(b, op, (x1, x2), dtype))
+
+
+def _with_negatives(b: Builder, op: Op, x1: Value, x2: Value, first: bool) -> Value:
+    """Compare integers of which one has a sign, and no integer dtype holds both."""
+    signed = x1 if first else x2
+    negative = b.broadcast_to(b.map("less", signed, b.constant(0, signed.dtype)), op.out.shape)
+    below = op.name in (
+        ("not_equal", "less", "less_equal") if first else ("not_equal", "greater", "greater_equal")
+    )
+    others = b.map(op.name, *matched(b, op, (x1, x2), np.dtype(np.uint64)))
+    return b.map("where", negative, b.fill(below, op.out.shape, BOOL), others)
 
 
 @lowering("logical_and", "logical_or", "logical_xor", "logical_not")
@@ -216,7 +231,10 @@ def _logaddexp2(b: Builder, op: Op, x1: Value, x2: Value) -> Value:
 @lowering("relu")
 def _relu(b: Builder, op: Op, x: Value) -> Value:
     (x,) = matched(b, op, (x,), op.out.dtype)
-    return b.map("maximum", x, b.constant(0, x.dtype))
+    zero = b.constant(0, x.dtype)
+    if op.operands[0].dtype == HALF:  # of which NumPy keeps -0.0
+        return b.map("where", b.map("less", x, zero), zero, x)
+    return b.map("maximum", x, zero)
 
 
 @lowering("silu")

@@ -43,7 +43,7 @@ def _divmod(b: Builder, op: Op, x1: Value, x2: Value) -> list[Value] | None:
 def _nan_to_num(b: Builder, op: Op, x: Value) -> Value:
     if x.dtype.kind != "f":
         return x
-    limits = np.finfo(x.dtype)
+    limits = np.finfo(op.operands[0].dtype)  # which may be narrower than the one that it is computed in
     replaced = {
         math.inf: limits.max if op.params["posinf"] is None else op.params["posinf"],
         -math.inf: limits.min if op.params["neginf"] is None else op.params["neginf"],

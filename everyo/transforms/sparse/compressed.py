@@ -21,6 +21,7 @@ from everyo.errors import (
     describe,
 )
 from everyo.ops.creation import from_numpy
+from everyo.transforms.callables import require_function
 from everyo.transforms.derivatives import gradient_of, vjp
 from everyo.transforms.forward import jvp
 from everyo.transforms.passes import at_once
@@ -128,6 +129,7 @@ class SparseDerivative:
         chunk_size: int | None,
         check: bool,
     ) -> None:
+        require_function(name, function)
         for value, known in ((mode, MODES), (format, FORMATS), (order, ORDERS)):
             if value not in known:
                 raise ArgumentError(
@@ -157,8 +159,16 @@ class SparseDerivative:
         self._prepare(*self._point(x))
         return self.pattern
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any, *others: Any) -> Any:
         """Return the derivative at a point, a tensor or a pytree of them, as a SciPy sparse array."""
+        if others:
+            raise ArgumentError(
+                "the function is one of one argument",
+                operation=self.name,
+                expected="the point, a tensor or a tree of them",
+                found=f"{1 + len(others)} arguments",
+                remedy=f"bind the others: eo.{self.name}(lambda x: f(x, k))(x)",
+            )
         point, flat, layout = self._point(x)
         fresh = self._prepare(point, flat, layout)
         assert self.plan is not None
