@@ -40,6 +40,7 @@ class Watch:
         self._settings = _made_inside(
             np.errstate(divide="ignore", over="ignore", under="ignore", invalid="call", call=self)
         )
+        _by_setting[id(self._settings[1])] = self
 
     def __enter__(self) -> Watch:
         self.tripped = False
@@ -52,10 +53,14 @@ class Watch:
         _idle.append(self)
 
     def __call__(self, error: str, flag: int) -> None:
-        self.tripped = True
+        watch: Watch | None = self
+        while watch is not None:  # the levels around compute their rules by the same operations
+            watch.tripped = True
+            watch = _by_setting.get(id(watch._token.old_value))
 
 
 _idle: list[Watch] = []  # watches that have ended: to make one takes longer than a small gradient
+_by_setting: dict[int, Watch] = {}  # every watch, by the identity of the settings that it enters with
 
 
 def _made_inside(manager: Any) -> tuple[ContextVar[Any], Any]:

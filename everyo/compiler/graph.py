@@ -146,6 +146,11 @@ class Graph:
                 live.update(op.operands)
         return live
 
+    def needed(self) -> list[Op]:
+        """Return the operations that an output or an effect depends on."""
+        live = self.live(self.outputs)
+        return [op for op in self.ops if has_effect(op) or any(v in live for v in op.outs)]
+
     def bodies(self) -> Iterator[Graph]:
         """Yield the graphs inside the operations of this one."""
         for op in self.ops:

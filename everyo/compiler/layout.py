@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from everyo.compiler.fuse import WRITTEN_OUT, is_small_dot
-from everyo.compiler.graph import Graph, Op, Value, has_effect, transposed
+from everyo.compiler.graph import Graph, Op, Value, transposed
 from everyo.compiler.lowering.builder import Builder
 
 SHORT = 4  # terms of a product that is computed where it is read
@@ -42,12 +42,10 @@ def spell_out(graph: Graph) -> Graph:
 
 def _rewritten(graph: Graph, change: Callable[[Builder, Op, Uses], None]) -> Graph:
     """Let a function change operations that are needed, with what it builds in front of them."""
-    live = graph.live(graph.outputs)
-    needed = [op for op in graph.ops if has_effect(op) or any(v in live for v in op.outs)]
-    graph.ops, made = needed, Graph()
+    graph.ops, made = graph.needed(), Graph()
     builder, uses = Builder(made), Uses(graph.users(), frozenset(graph.outputs))
     kept: list[Op] = []
-    for op in needed:
+    for op in graph.ops:
         change(builder, op, uses)
         kept += [*made.ops, op]
         made.ops.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from everyo.compiler.graph import Graph, Op, Value, has_effect, transposed
+from everyo.compiler.graph import Graph, Op, Value, transposed
 from everyo.compiler.layout import read_in_order, spell_out
 from everyo.compiler.products import accumulate_products
 from everyo.compiler.scans.products import products_behind
@@ -25,8 +25,7 @@ def seen(name: str, graph: Graph) -> Graph:
 
 def remove_dead(graph: Graph) -> Graph:
     """Drop what no output depends on, in bodies of loops and branches too."""
-    live = graph.live(graph.outputs)
-    graph.ops = [op for op in graph.ops if any(v in live for v in op.outs) or has_effect(op)]
+    graph.ops = graph.needed()
     for body in graph.bodies():
         remove_dead(body)
     return graph

@@ -11,11 +11,12 @@ import numpy as np
 from everyo.compiler.draws import draws_of
 from everyo.compiler.graph import Graph, Op
 from everyo.compiler.program import Program
-from everyo.compiler.replay import pullback, replay
+from everyo.compiler.replay import replay, restricted
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.primitive import Primitive
 from everyo.transforms import jvp as _jvp
 from everyo.transforms import vmap as _vmap
+from everyo.transforms.derivatives import pullback
 
 
 def primitive_of(program: Program, compiled_by: Callable[..., Any]) -> Primitive:
@@ -39,14 +40,7 @@ def primitive_of(program: Program, compiled_by: Callable[..., Any]) -> Primitive
         return results if several else results[0]
 
     def again(inputs: Any, moving: tuple[int, ...], wanted: tuple[int, ...]) -> Callable[..., Any]:
-        def moved(*parts: Any) -> Any:
-            full = list(inputs)
-            for i, part in zip(moving, parts, strict=True):
-                full[i] = part
-            outs = replay(pure, full)
-            return tuple(outs[i] for i in wanted)
-
-        return moved
+        return restricted(lambda *full: replay(pure, full), inputs, moving, wanted)
 
     @functools.cache
     def pulling(wanted: tuple[int, ...], moving: tuple[int, ...]) -> Callable[..., Any]:

@@ -14,20 +14,21 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import innermost, staging
 from everyo.ops.replay import Draws
 from everyo.transforms.custom_calls import Custom, Mapped
-from everyo.transforms.custom_values import conjugated
-from everyo.transforms.derivatives import vjp
-
-Pull = Callable[[Sequence[Any]], list[Any]]
 
 
-def pullback(function: Callable[..., Any], *primals: Any) -> tuple[Any, Pull]:
-    """Return a function's results and its pullback as rules call it: a plain transpose, no conjugates."""
-    results, back = vjp(function, *primals)
+def restricted(
+    function: Callable[..., Any], whole: Sequence[Any], moving: Sequence[int], results: Sequence[int]
+) -> Callable[..., Any]:
+    """Return a function of some inputs alone, the others held, that returns some results."""
 
-    def pull(cotangents: Sequence[Any]) -> list[Any]:
-        return [conjugated(c) for c in back(tuple(map(conjugated, cotangents)))]
+    def moved(*parts: Any) -> Any:
+        full = list(whole)
+        for i, value in zip(moving, parts):
+            full[i] = value
+        found = function(*full)
+        return tuple(found[i] for i in results)
 
-    return results, pull
+    return moved
 
 
 def replay(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:

@@ -24,7 +24,8 @@ def same_value(tensor: Tensor) -> Tensor:
 def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     """Return an independent leaf of the same class, with a copy of its gradient; what `deepcopy` calls."""
     if tensor.level:
-        return op.copy(tensor)  # type: ignore[no-any-return]
+        inside: Tensor = op.copy(tensor)
+        return inside
     _require_leaf(tensor, "deepcopy", _COPY)
     copied = _leaf(type(tensor), tensor.data.copy(), tensor.grad_node is not None)
     memo[id(tensor)] = copied

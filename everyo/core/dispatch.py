@@ -278,7 +278,7 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
         if not mode.grad:
             return tensor
         nbytes, ndim = out.nbytes, out.ndim
-        parents: tuple[Any, ...]
+        parents: Any  # none of them is None
         if node2 is None:
             mask, parents = 1, (node1,)
             large = a1.nbytes == nbytes and a1.ndim == ndim
@@ -295,7 +295,7 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
         tensor.grad_node = node = Node()
         node.plan = plan
         node.params = NO_PARAMS
-        node.parents = parents  # type: ignore[assignment]  # none of them is None
+        node.parents = parents
         save = plan.save
         if save is None:
             node.saved = ()
@@ -417,7 +417,8 @@ def explain(
     """Return the structured error for a kernel's exception; that of the primitive itself if it has one."""
     own = primitive.options.get("explain")
     if own is not None and (explained := own(arrays, params, error)) is not None:
-        return explained  # type: ignore[no-any-return]
+        known: EveryOError = explained
+        return known
     settings = ", ".join(f"{k}={v!r}" for k, v in params.items())
     operands = describe(*arrays) + (f"; {settings}" if settings else "")
     shapes = [tuple(a.shape) for a in arrays if hasattr(a, "shape")]

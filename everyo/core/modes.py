@@ -10,7 +10,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from everyo.core.traced import depth
 
@@ -151,14 +151,14 @@ class ModeSwitch:
             def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
                 return (yield from _drive(self.fresh, function(*args, **kwargs)))
 
-            return generator  # type: ignore[return-value]
+            return cast("F", generator)
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
             async def coroutine(*args: Any, **kwargs: Any) -> Any:
                 return await _Awaitable(_drive(self.fresh, function(*args, **kwargs).__await__()))
 
-            return coroutine  # type: ignore[return-value]
+            return cast("F", coroutine)
         if inspect.isasyncgenfunction(function):
 
             @functools.wraps(function)
@@ -180,14 +180,14 @@ class ModeSwitch:
                 finally:
                     await _Awaitable(_drive(self.fresh, inner.aclose().__await__()))
 
-            return async_generator  # type: ignore[return-value]
+            return cast("F", async_generator)
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             with self.fresh():
                 return function(*args, **kwargs)
 
-        return wrapped  # type: ignore[return-value]
+        return cast("F", wrapped)
 
 
 class _Awaitable:

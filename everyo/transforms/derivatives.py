@@ -12,6 +12,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.ops.axes import as_integers
 from everyo.transforms.callables import require_function, require_transformable
+from everyo.transforms.custom_values import conjugated
 from everyo.transforms.directions import fitting
 from everyo.transforms.linearity import transposing
 from everyo.transforms.reverse import tape
@@ -290,6 +291,16 @@ def pulled_back(function: Function, primals: Sequence[Any], has_aux: bool, opera
 
     value = unflatten(structure, values)
     return (value, pullback, aux) if has_aux else (value, pullback)
+
+
+def pullback(function: Function, *primals: Any) -> tuple[Any, Callable[[Sequence[Any]], list[Any]]]:
+    """Return a function's results and its pullback as rules call it: a plain transpose, no conjugates."""
+    results, back = vjp(function, *primals)
+
+    def pull(cotangents: Sequence[Any]) -> list[Any]:
+        return [conjugated(c) for c in back(type(results)(map(conjugated, cotangents)))]
+
+    return results, pull
 
 
 def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:

@@ -121,6 +121,7 @@ class JVPInterpreter(Interpreter):
         term = rule(t, *residuals)
         if self.watch.tripped and may_repair(primitive):
             (term,) = repair([term], t, residuals)
+            term = _repaired(term, t, rule(op.ones_like(t), *residuals))
         return term
 
     def pair(self, out: Any, tangent: Any) -> Any:
@@ -136,6 +137,12 @@ class JVPInterpreter(Interpreter):
             return raised(result.data.below), raised(result.data.tangent)
         value = as_tensor(result)
         return value, op.zeros_like(value)
+
+
+def _repaired(term: Any, t: Any, slope: Any) -> Any:
+    """Set NaN to 0 where an infinite tangent meets a slope of 0, as the reverse pass does on its way."""
+    nothing = op.logical_and(op.logical_and(op.isnan(term), op.isinf(t)), op.equal(slope, 0))
+    return op.where(nothing, op.zeros_like(term), term)
 
 
 def _zero(primal: Any) -> Any:

@@ -18,7 +18,7 @@ from everyo.errors import UnsupportedOperationError, describe
 from everyo.ops.creation import zeros
 from everyo.transforms import krylov
 from everyo.transforms.carry import same_leaves
-from everyo.transforms.derivatives import linearize, vjp
+from everyo.transforms.derivatives import linearize, pullback
 from everyo.transforms.forward import jvp
 from everyo.transforms.levels import lower, raised
 from everyo.transforms.programs import Program
@@ -93,10 +93,13 @@ class Linear(System):
 
     def transpose(self, c: Tensors, w: Tensors) -> Tensors:
         origin = [zeros(x.shape, dtype=x.dtype, device=x.device) for x in w]
-        return pulled(lambda *u: self.product(c, list(u)), origin)(w)
+        return pullback(lambda *u: self.product(c, list(u)), *origin)[1](w)
 
     def products(self, c: Tensors, like: Tensors) -> tuple[Product, Product]:
-        return lambda u: self.product(c, u), _late(lambda: pulled(lambda *u: self.product(c, list(u)), like))
+        def product(*u: Tensor) -> Tensors:
+            return self.product(c, list(u))
+
+        return lambda u: product(*u), _late(lambda: pullback(product, *like)[1])
 
 
 class Jacobian(System):
@@ -115,7 +118,8 @@ class Jacobian(System):
         return jvp(function, x, u)[1]
 
     def transpose(self, c: Tensors, w: Tensors) -> Tensors:
-        return pulled(*self.function(c))(w)
+        function, x = self.function(c)
+        return pullback(function, *x)[1](w)
 
     def products(self, c: Tensors, like: Tensors) -> tuple[Product, Product]:
         function, x = self.function(c)
@@ -124,7 +128,7 @@ class Jacobian(System):
             push = linearize(function, *x)[1]
             return lambda u: push(*u)
 
-        return _late(forward), _late(lambda: pulled(function, x))
+        return _late(forward), _late(lambda: pullback(function, *x)[1])
 
 
 def _late(make: Callable[[], Product]) -> Product:
@@ -137,16 +141,6 @@ def _late(make: Callable[[], Product]) -> Product:
         return made[0](u)
 
     return product
-
-
-def pulled(function: Callable[..., Sequence[Any]], primals: Sequence[Any]) -> Product:
-    """Return the transpose of a function's derivative: without the conjugates that users see."""
-    pullback = vjp(function, *primals)[1]
-    return lambda w: [_conjugate(g) for g in pullback([_conjugate(x) for x in w])]
-
-
-def _conjugate(x: Tensor) -> Tensor:
-    return op.conj(x) if x.dtype.kind == "c" else x
 
 
 def _solve(xp: Any, *arrays: Any, system: System, checked: bool) -> Any:
@@ -228,7 +222,7 @@ def _against(function: Any, c: Tensors, wanted: Sequence[int], w: Tensors) -> li
     """Return the cotangents of the wanted coefficients for ``-w``, None for the others."""
     found: list[Any] = [None] * len(c)
     if wanted:
-        pull = pulled(lambda *some: function(_replaced(c, wanted, some)), [c[i] for i in wanted])
+        _, pull = pullback(lambda *some: function(_replaced(c, wanted, some)), *(c[i] for i in wanted))
         for i, cotangent in zip(wanted, pull([-x for x in w]), strict=True):
             found[i] = cotangent
     return found

@@ -27,9 +27,8 @@ DATA, RANK, SHAPE, STRIDES, DTYPE = HEADER, HEADER + 8, HEADER + 16, HEADER + 24
 CHECK = ["ptr %array", "ptr %table"], "i1"  # what a function that looks at an array takes and returns
 CHANGED = 2  # an argument is not as it was when the program was compiled
 HELD = 3  # somebody else holds a state
-HOLDERS = (
-    3  # of a state: its cell and the tuples of inputs and results; one more beside constants of the program
-)
+# Of a state: its cell and the tuples of inputs and results; one more beside constants of the program.
+HOLDERS = 3
 COUNT = HEADER - 16 + (4 if sys.byteorder == "big" else 0)  # where an object keeps the number of its holders
 RUN, THREADS, PYTHONS = 1, 2, 3  # places in the table
 FROM_PYTHON = ("PyEval_SaveThread", "PyEval_RestoreThread", "PyLong_FromLong")

@@ -44,21 +44,6 @@ def trace_body(function: Function, like: Sequence[Any], name: str) -> tuple[Grap
     return graph, captured
 
 
-def restricted(
-    function: Function, whole: Sequence[Any], moving: Sequence[int], results: Sequence[int]
-) -> Function:
-    """Return a function of some inputs alone, the others held, that returns some results."""
-
-    def moved(*parts: Any) -> Any:
-        full = list(whole)
-        for i, value in zip(moving, parts):
-            full[i] = value
-        found = function(*full)
-        return tuple(found[i] for i in results)
-
-    return moved
-
-
 def is_float(x: Any) -> bool:
     """Whether a value has a derivative."""
     return x.dtype.kind in "fc"

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from everyo.compiler.control.bodies import Function, guarded, is_float, restricted, selected, trace_body
+from everyo.compiler.control.bodies import Function, guarded, is_float, selected, trace_body
 from everyo.compiler.draws import before_cond, refuse_draws
 from everyo.compiler.graph import Graph
-from everyo.compiler.replay import pullback, replay
+from everyo.compiler.replay import replay, restricted
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import default_for
@@ -21,6 +21,7 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number
 from everyo.ops.creation import as_tensor
 from everyo.transforms.carry import leaves_of, same_leaves, same_structure
+from everyo.transforms.derivatives import pullback
 from everyo.transforms.forward import jvp
 from everyo.transforms.trees import unflatten
 from everyo.transforms.vectorize import vmap

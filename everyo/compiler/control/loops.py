@@ -12,14 +12,13 @@ from everyo.compiler.control.bodies import (
     guarded,
     is_float,
     or_zeros,
-    restricted,
     selected,
     settled,
     trace_body,
 )
 from everyo.compiler.draws import refuse_draws
 from everyo.compiler.graph import Graph
-from everyo.compiler.replay import pullback, replay
+from everyo.compiler.replay import replay, restricted
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply
 from everyo.core.primitive import Primitive
@@ -27,6 +26,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.ops.creation import as_tensor
 from everyo.transforms.carry import Carry
+from everyo.transforms.derivatives import pullback
 from everyo.transforms.forward import jvp
 from everyo.transforms.vectorize import vmap
 

@@ -10,19 +10,19 @@ from everyo.compiler.control.bodies import (
     Function,
     is_float,
     or_zeros,
-    restricted,
     settled,
     trace_body,
 )
 from everyo.compiler.draws import before_scan, refuse_draws
 from everyo.compiler.graph import Graph
-from everyo.compiler.replay import pullback, replay
+from everyo.compiler.replay import replay, restricted
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.transforms.carry import Carry, tensors_of
+from everyo.transforms.derivatives import pullback
 from everyo.transforms.forward import jvp
 from everyo.transforms.scanning import _elements, _pair
 from everyo.transforms.trees import unflatten
