@@ -1,12 +1,15 @@
 """States that are replaced where they lie: when that is done, and that nobody notices."""
 
+import operator
+import signal
 import threading
 
 import numpy as np
 import pytest
 
 import everyo as eo
-from everyo.errors import IndexingError
+from everyo.compiler import program, states
+from everyo.errors import ArgumentError, IndexingError
 from tests.compiling import agree, array
 
 N = 10_000  # elements from which on it is done: see everyo.compiler.states
@@ -279,6 +282,72 @@ def test_a_failure_after_an_update_in_the_text_of_the_function():
     with pytest.raises(Exception, match="definite"):
         step(1.0)
     np.testing.assert_array_equal(a.numpy(), before)
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def interrupt(*_):
+    raise Interrupted
+
+
+@pytest.fixture
+def alarm():
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.001)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def adam():
+    """Return a compiled step of an optimizer over a large and a small parameter, and what it has made so far."""
+    parameters = [eo.tensor(array(n, seed=n), requires_grad=True) for n in (N, 3)]
+    optimizer = eo.optim.Adam(parameters, lr=0.1)
+
+    @eo.compile
+    def step():
+        optimizer.zero_grad()
+        sum((p * p).sum() for p in parameters).backward()
+        optimizer.step()
+
+    return step, lambda: [*map(eo.Tensor.tolist, parameters), str(optimizer.state_dict())]
+
+
+@pytest.mark.parametrize("slow", [0, 1, 3, 99], ids=["first", "second", "third", "last"])
+def test_a_signal_finds_all_states_new_or_none(slow, alarm, monkeypatch):
+    def interrupted(calls):
+        calls = list(calls)
+        calls.insert(min(slow, len(calls)), (operator.countOf, range(3_000_000), -1))  # takes 100 ms, finds 0
+        alarm()
+        return states.carry_out(calls)
+
+    (step, made), (other, wanted) = adam(), adam()
+    step()
+    other()
+    other()
+    monkeypatch.setattr(program, "carry_out", interrupted)
+    with pytest.raises(Interrupted):
+        step()
+    assert made() == wanted()
+
+
+def test_a_read_only_argument_is_refused_before_anything_changes():
+    c = state()
+
+    @eo.compile
+    def step(x):
+        c.__iadd__(1.0)
+        x += 1.0
+
+    x = np.zeros(N)
+    step(x)
+    x.flags.writeable = False
+    before = c.numpy().copy()
+    with pytest.raises(ArgumentError, match="read-only"):
+        step(x)
+    np.testing.assert_array_equal(c.numpy(), before)
+    np.testing.assert_array_equal(x, np.ones(N))
 
 
 def test_threads_see_whole_states():

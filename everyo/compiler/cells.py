@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
+from collections import deque
 from typing import Any
 
 import numpy as np
 
+from everyo.compiler.states import Call
 from everyo.core.dispatch import wrap
 from everyo.core.operands import WEAK
+from everyo.core.tape import Node
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Traced
 from everyo.errors import UnsupportedOperationError
@@ -38,8 +41,8 @@ class Cell:
         """Return the array that is there now, or None."""
         raise NotImplementedError
 
-    def writing(self, result: Tensor) -> list[tuple[Any, ...]]:
-        """Return what puts the result of a call there: functions with arguments, which run no Python code."""
+    def writing(self, array: Any, node: Node | None = None) -> list[Call]:
+        """Return what puts a result there, which may not be computed yet, with its place in a graph."""
         raise NotImplementedError
 
     def owns(self, array: Any) -> bool:
@@ -71,13 +74,13 @@ class DataCell(Cell):
     def get(self) -> Any:
         return self.x.data
 
-    def writing(self, result: Tensor) -> list[tuple[Any, ...]]:
+    def writing(self, array: Any, node: Node | None = None) -> list[Call]:
         x = self.x
-        if isinstance(result.data, Traced):  # its transformation gives the old value back, with an error
-            result.data.interpreter.adopt(x, x.data, x.grad_node)
-        calls: list[tuple[Any, ...]] = [(setattr, x, "data", result.data)]
+        if isinstance(array, Traced):  # its transformation gives the old value back, with an error
+            array.interpreter.adopt(x, x.data, x.grad_node)
+        calls: list[Call] = [] if x.data is array else [(setattr, x, "data", array)]
         if self.node is not None:
-            calls.append((setattr, x, "grad_node", result.grad_node if self.node else None))
+            calls.append((setattr, x, "grad_node", node if self.node else None))
         return calls
 
     def owns(self, array: Any) -> bool:
@@ -100,9 +103,9 @@ class GradientCell(Cell):
     def get(self) -> Any:
         return None if self.x.grad is None else self.x.grad.data
 
-    def writing(self, result: Tensor) -> list[tuple[Any, ...]]:
-        _require_array(result)
-        return [(setattr, self.x, "grad", wrap(result.data))]
+    def writing(self, array: Any, node: Node | None = None) -> list[Call]:
+        _require_array(array)
+        return [(setattr, self.x, "grad", wrap(array))]
 
 
 class ItemCell(Cell):
@@ -118,10 +121,12 @@ class ItemCell(Cell):
     def get(self) -> Any:
         return np.asarray(self.container[self.place])
 
-    def writing(self, result: Tensor) -> list[tuple[Any, ...]]:
-        _require_array(result)
-        value = result.data.item() if self.is_number else result.data
-        return [(operator.setitem, self.container, self.place, value)]
+    def writing(self, array: Any, node: Node | None = None) -> list[Call]:
+        _require_array(array)
+        if not self.is_number:
+            return [] if self.owns(array) else [(operator.setitem, self.container, self.place, array)]
+        number = map(operator.methodcaller("item"), (array,))  # asked for when it is put there
+        return [(deque, map(operator.setitem, (self.container,), (self.place,), number), 0)]
 
     def owns(self, array: Any) -> bool:
         return self.container[self.place] is array
@@ -141,9 +146,9 @@ class OuterCell(Cell):
         return self.x
 
 
-def _require_array(result: Tensor) -> None:
-    if isinstance(result.data, Traced):
-        name = result.data.interpreter.name
+def _require_array(array: Any) -> None:
+    if isinstance(array, Traced):
+        name = array.interpreter.name
         raise UnsupportedOperationError(
             "a compiled function that changes what is outside of it runs inside a transformation",
             operation=name,

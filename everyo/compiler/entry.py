@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import starmap
 from sys import getrefcount
 from typing import Any
 
@@ -14,7 +12,7 @@ from optree import tree_flatten
 
 from everyo.compiler.cells import DataCell
 from everyo.compiler.program import Program
-from everyo.compiler.states import State, counts_holders, replacing
+from everyo.compiler.states import Call, State, carry_out, counts_holders, replacing
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply, wrap
 from everyo.core.dtypes import get_default_dtype
@@ -146,7 +144,7 @@ class Entry:
     def run(self, leaves: Sequence[Any]) -> Any:
         """Return the results for leaves of the kinds that were compiled."""
         if self.changed or self.writes:
-            self._refuse_aliases(leaves)
+            self._check_changed(leaves)
         arrays = [x.data if isinstance(x, Tensor) else np.asarray(x) for x in leaves]
         arrays += [cell.get() for cell in self.cells]
         if (
@@ -161,24 +159,50 @@ class Entry:
             ]
             out = apply(self.primitive, tensors)
             results = list(out) if isinstance(out, tuple) else [out]
-            del arrays
+            if self.outside:
+                with replacing:
+                    carry_out(
+                        self._writing(leaves, *zip(*((x.data, x.grad_node) for x in results), strict=True))
+                    )
+            del results[self.count :]
         else:
-            given = tuple(arrays)
-            del arrays  # so that one tuple holds them: what nobody else holds may be written over
-            results = [wrap(array) for array in self.program(given, self._owns)]
-            del given
-        if self.outside:
-            self._write(leaves, results[self.count :])
-        return unflatten(self.structure, results[: self.count])
+            results = self._ran(leaves, arrays)
+        return unflatten(self.structure, results)
+
+    def _ran(self, leaves: Sequence[Any], arrays: list[Any]) -> list[Tensor]:
+        """Return the results of the program for arrays, with what is outside brought up to date."""
+        given = tuple(arrays)
+        arrays.clear()  # so that one tuple holds them: what nobody else holds may be written over
+        if not self.outside:
+            return [wrap(array) for array in self.program(given)]
+        before: list[Any] = []
+
+        def writing(found: Sequence[Any]) -> list[Call]:
+            new = found[self.count + len(self.changed) :]  # then numbers drawn
+            before[:] = [cell.get() for cell, x in zip(self.writes, new, strict=False) if not cell.owns(x)]
+            return self._writing(leaves, found, [None] * len(found))
+
+        found = self.program(given, self._owns, writing)
+        del given
+        self._keep(before)
+        return [wrap(array) for array in found[: self.count]]
 
     def _owns(self, i: int, array: Any) -> bool:
         """Whether an input of the program is what its cell holds now."""
         return self.cells[i - self.width].owns(array)
 
-    def _refuse_aliases(self, leaves: Sequence[Any]) -> None:
-        """Raise where the function changes a tensor that it also reaches by another way: it saw two."""
+    def _check_changed(self, leaves: Sequence[Any]) -> None:
+        """Raise where the function changes what it may not, or also reaches by another way: it saw two."""
         given = [id(x) for x in leaves if isinstance(x, (Tensor, np.ndarray))]
         changed = [id(leaves[i]) for i in self.changed]
+        if not all(isinstance(leaves[i], Tensor) or leaves[i].flags.writeable for i in self.changed):
+            raise ArgumentError(
+                "the function changes an array that is read-only",
+                operation="compile",
+                expected="an array that may be written to",
+                found="an argument with flags.writeable = False",
+                remedy="pass a copy: x.copy()",
+            )
         twice = any(given.count(x) > 1 or x in self._outside for x in changed)
         if twice or not self._inside.isdisjoint(given):
             raise ArgumentError(
@@ -189,20 +213,14 @@ class Entry:
                 remedy="pass it once, or pass a copy: x.clone()",
             )
 
-    def _write(self, leaves: Sequence[Any], results: Sequence[Tensor]) -> None:
-        """Put what the program has computed for them into arguments and cells."""
-        for i, result in zip(self.changed, results, strict=False):
-            if isinstance(leaves[i], Tensor):
-                leaves[i].assign(result)
-            else:
-                np.copyto(leaves[i], result.data)
-        with replacing:
-            before = [cell.get() for cell in self.writes]
-            new = zip(self.writes, results[len(self.changed) :], strict=False)  # then numbers drawn
-            calls = [call for cell, result in new for call in cell.writing(result)]
-            calls += [(setattr, x, "grad", None) for x in self.cleared]
-            deque(starmap(operator.call, calls), maxlen=0)  # all or none: no signal comes between
-        self._keep(before)
+    def _writing(self, leaves: Sequence[Any], arrays: Sequence[Any], nodes: Sequence[Any]) -> list[Call]:
+        """Return what puts outputs of the program, in graphs or not, into arguments and cells."""
+        calls = []
+        for i, o in zip(self.changed, range(self.count, len(arrays)), strict=False):
+            calls.append(_changing(leaves[i], arrays[o], nodes[o]))
+        for cell, o in zip(self.writes, range(self.count + len(self.changed), len(arrays)), strict=False):
+            calls += cell.writing(arrays[o], nodes[o])
+        return calls + [(setattr, x, "grad", None) for x in self.cleared]
 
     def _keep(self, before: list[Any]) -> None:
         """Let the program use the memory of old states again, where nobody else holds it."""
@@ -210,6 +228,17 @@ class Entry:
             array = before.pop()
             if getrefcount(array) == 2:  # this name and the argument: nobody else has the old state
                 self.program.keep(array)
+
+
+def _changing(x: Any, array: Any, node: Any) -> Call:
+    """Return what puts a result into an argument that the function changes in place."""
+    if not isinstance(x, Tensor):
+        return operator.setitem, x, ..., array
+    if x.grad_node is None and node is None and not isinstance(array, Traced):
+        return setattr, x, "data", array
+    result = wrap(array)
+    result.grad_node = node
+    return x.assign, result
 
 
 def _hooks(x: Tensor) -> tuple[int, ...] | None:

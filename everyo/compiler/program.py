@@ -11,14 +11,14 @@ import numpy as np
 
 from everyo.compiler import pool
 from everyo.compiler.callbacks import callback
-from everyo.compiler.codegen.entry import ALIGNMENT, CHANGED, HELD, table
+from everyo.compiler.codegen.entry import ALIGNMENT, CHANGED, table
 from everyo.compiler.codegen.program import FIRST_MESSAGE, Module
 from everyo.compiler.codegen.tapes import NO_MEMORY
 from everyo.compiler.graph import Graph
 from everyo.compiler.lowering import lower
 from everyo.compiler.native import Code
 from everyo.compiler.passes import improved, seen
-from everyo.compiler.states import Owns, State, replacing
+from everyo.compiler.states import Call, Owns, State, Writing, carry_out, replacing
 from everyo.errors import IndexingError
 
 empty = np.empty
@@ -28,6 +28,10 @@ SPARE = 4  # arrays of one kind that are kept at most
 
 def _owns_nothing(i: int, array: Any) -> bool:
     return False
+
+
+def _writes_nothing(results: Sequence[Any]) -> list[Call]:
+    return []
 
 
 class Program:
@@ -71,20 +75,25 @@ class Program:
             (v.shape, v.dtype): [] for v in graph.outputs if v.nbytes >= LARGE
         }
 
-    def __call__(self, arrays: tuple[Any, ...], owns: Owns = _owns_nothing) -> tuple[Any, ...]:
+    def __call__(
+        self, arrays: tuple[Any, ...], owns: Owns = _owns_nothing, writing: Writing = _writes_nothing
+    ) -> tuple[Any, ...]:
         """Run on arrays of the shapes and dtypes that were traced; return fresh arrays.
 
         A state is replaced where it lies if ``owns(i, array)`` says of its input that this is the array of a
-        cell, and nothing but that cell and `arrays` holds it.
+        cell, and nothing but that cell and `arrays` holds it. What ``writing(results)`` calls for happens
+        with it, or nothing does.
         """
-        results = self.attempt(arrays, owns)
+        results = self.attempt(arrays, owns, writing)
         if results is None:
             fitting = tuple([_fit(a, *spec) for a, spec in zip(arrays, self._specs, strict=True)])
-            results = self.attempt(fitting)
+            results = self.attempt(fitting, _owns_nothing, writing)
             assert results is not None
         return results
 
-    def attempt(self, arrays: tuple[Any, ...], owns: Owns = _owns_nothing) -> tuple[Any, ...] | None:
+    def attempt(
+        self, arrays: tuple[Any, ...], owns: Owns = _owns_nothing, writing: Writing = _writes_nothing
+    ) -> tuple[Any, ...] | None:
         """Run, or return None where an array is not as it was: another shape or dtype, or not contiguous."""
         results = tuple(map(self._reused if self._spare else empty, self._shapes, self._dtypes))
         try:
@@ -93,8 +102,8 @@ class Program:
             arena = empty(self.module.arena + ALIGNMENT, np.uint8)
         inputs = arrays + self._constants if self._constants else arrays
         code = self._enter(inputs, results, arena)
-        if self._end is not None and not code:
-            results = self._ended(inputs, results, arena, owns)
+        if not code and (self._end is not None or writing is not _writes_nothing):
+            results = self._ended(inputs, results, arena, owns, writing)
         self._arenas.append(arena)
         if not code:
             return results
@@ -103,14 +112,15 @@ class Program:
         raise self._failure(code)
 
     def _ended(
-        self, inputs: tuple[Any, ...], results: tuple[Any, ...], arena: Any, owns: Owns
+        self, inputs: tuple[Any, ...], results: tuple[Any, ...], arena: Any, owns: Owns, writing: Writing
     ) -> tuple[Any, ...]:
-        """Run the end, which replaces states; return all results: states that others hold have new arrays."""
+        """Run the end, which replaces states, and write; return all results: held states have new arrays."""
         with replacing:
-            found = self._places(inputs, results, owns)
-            if self._end(inputs, found, arena) == HELD:
-                found = self._places(inputs, results, _owns_nothing)
-                self._end(inputs, found, arena)
+            for owner in (owns, _owns_nothing):  # the end refuses where somebody else holds a state
+                found = self._places(inputs, results, owner)
+                end: list[Call] = [] if self._end is None else [(self._end, inputs, found, arena)]
+                if not carry_out(end + writing(found)):
+                    break
         return found
 
     def _places(self, inputs: tuple[Any, ...], results: tuple[Any, ...], owns: Owns) -> tuple[Any, ...]:

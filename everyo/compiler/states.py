@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import starmap
+from operator import call
 from typing import Any
 
 from everyo.compiler.fuse import Member, Plan
@@ -19,7 +21,18 @@ LARGE = 1 << 15  # bytes of a state from which on a second copy of it counts
 
 State = tuple[int, int]  # which input, and which output takes its place
 Owns = Callable[[int, Any], bool]  # whether an array is that of a cell, by the input that it is
+Call = tuple[Any, ...]  # a function that runs no Python code and returns nothing, and its arguments
+Writing = Callable[[Sequence[Any]], list[Call]]  # from the arrays of results to what puts them where they go
 replacing = threading.RLock()  # held while programs replace states, and while they put results into cells
+
+
+def carry_out(calls: Sequence[Call]) -> bool:
+    """Make calls one after the other, up to one that refuses; return whether one did.
+
+    Python hears of a signal between its own instructions only. There are none here, so that Ctrl-C finds all
+    calls made or none.
+    """
+    return any(starmap(call, calls))
 
 
 def counts_holders() -> bool:
