@@ -131,6 +131,7 @@ def special(d: Data) -> list[Function]:
         *_each("special.gammaln special.digamma special.entr special.y0", d.positive),
         *_each("special.erfinv special.ndtri special.logit", d.part),
         *_each("special.xlogy special.beta special.betaln special.gammainc", d.positive, d.above),
+        *_each("special.betainc", d.above, d.positive, d.part),
         *_each("special.logsumexp", d.x),
     ]
 
@@ -147,8 +148,10 @@ def reductions(d: Data) -> list[Function]:
         *_each("cumsum", d.x),
         *_each("cumprod", d.near_one, axis=1),
         Function("cumulative_max", (d.x,), {}, np.maximum.accumulate, smooth=True),
+        Function("cumulative_max ties", (np.floor(np.arange(d.x.size) / 3),), {}, np.maximum.accumulate),
         Function("logcumsumexp", (d.x,), {}, np.logaddexp.accumulate),
         *_each("diff gradient trapezoid", d.x),
+        Function("var mean=", (d.x,), {"mean": d.x.mean(keepdims=True)}),
     ]
 
 
@@ -200,6 +203,12 @@ def arrays(d: Data) -> list[Function]:
     def segments(name: str) -> Callable[[Any], Any]:
         return lambda x: getattr(eo, name)(x, places, count)
 
+    def joined(library: Any) -> Callable[..., Any]:
+        return lambda *v: library.concatenate(v, dtype="float64")
+
+    def in_order(p: float) -> list[Callable[..., Any]]:
+        return [partial(_scipy_cdist, metric="minkowski", p=p), partial(eo.cdist, p=p)]
+
     return [
         Function("segment_sum", (d.x,), {}, at(np.add, 0.0), segments("segment_sum")),
         Function("segment_max", (d.x,), {}, at(np.maximum, -np.inf), segments("segment_max")),
@@ -207,6 +216,7 @@ def arrays(d: Data) -> list[Function]:
         Function("x[places]", (d.x,), {}, lambda x: x[places], lambda x: x[places]),
         Function("where", (d.x, d.y), {}, partial(np.where, d.x > 0), partial(eo.where, d.x > 0)),
         Function("take", (d.x, places), {}),
+        *(Function(f"take {mode}", (d.x, places), {"mode": mode}) for mode in ("wrap", "clip")),
         Function("take_along_axis", (d.table, d.table.argsort(1)), {"axis": 1}),
         *(
             Function(f"reduce_window {r}", (d.near_one,), {}, None, windows(r))
@@ -215,18 +225,20 @@ def arrays(d: Data) -> list[Function]:
         *_each("roll", d.x, shift=3),
         *_each("flip ravel", d.table),
         Function("concatenate", (d.x, d.y), {}, lambda *v: np.concatenate(v), lambda *v: eo.concatenate(v)),
+        Function("concatenate dtype", (d.places, d.places), {}, joined(np), joined(eo), smooth=False),
         Function("stack", (d.x, d.y), {}, lambda *v: np.stack(v), lambda *v: eo.stack(v)),
         Function("convolve 31", (d.x, d.y[:31]), {}),
         Function("convolve 5", (d.x, d.y[:5]), {}),
         Function("cdist 3", d.points, {}, _scipy_cdist, eo.cdist),
         Function("cdist 64", d.wide_points, {}, _scipy_cdist, eo.cdist),
+        *(Function(f"cdist p={p}", d.points, {}, *in_order(p)) for p in (1, 3)),
     ]
 
 
-def _scipy_cdist(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
+def _scipy_cdist(x1: np.ndarray, x2: np.ndarray, metric: str = "euclidean", **options: float) -> np.ndarray:
     from scipy.spatial.distance import cdist
 
-    return cdist(x1, x2)
+    return cdist(x1, x2, metric, **options)
 
 
 def linear_algebra(d: Data) -> list[Function]:

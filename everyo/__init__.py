@@ -194,6 +194,7 @@ if _TYPE_CHECKING:
     from everyo.ops.order_statistics import nanquantile as nanquantile
     from everyo.ops.order_statistics import percentile as percentile
     from everyo.ops.order_statistics import quantile as quantile
+    from everyo.ops.padding import pad as pad
     from everyo.ops.polynomials import poly as poly
     from everyo.ops.polynomials import polyadd as polyadd
     from everyo.ops.polynomials import polyder as polyder
@@ -251,6 +252,7 @@ if _TYPE_CHECKING:
     from everyo.ops.slicewise import sort_complex as sort_complex
     from everyo.ops.special.top_level import i0 as i0
     from everyo.ops.special.top_level import sinc as sinc
+    from everyo.ops.standardizing import layer_norm as layer_norm
     from everyo.ops.stochastic import dropout as dropout
     from everyo.ops.vector_products import vdot as vdot
     from everyo.ops.window_reductions import reduce_window as reduce_window

@@ -17,7 +17,9 @@ def application() -> Any:
     try:
         import typer
     except ImportError:
-        sys.exit("The everyo command needs the typer package: pip install 'everyo[cli]'")
+        from everyo.errors import install
+
+        sys.exit(f"The everyo command needs the typer package: {install('cli')}")
 
     app = typer.Typer(
         add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None

@@ -136,6 +136,11 @@ class SerializationError(EveryOError, ValueError):
     """A file or an object that cannot be stored or restored."""
 
 
+def install(extra: str) -> str:
+    """Return the remedy for packages that are missing: how an extra is installed, as in the README."""
+    return f"pip install -e '.[{extra}]' in EveryO's folder"
+
+
 def user_line() -> str:
     """Return ``file:line in function: source`` of the innermost frame that is the user's, or an empty string.
 

@@ -21,6 +21,7 @@ from everyo.errors import (
     ShapeError,
     UnsupportedOperationError,
     describe,
+    install,
 )
 from everyo.ops.creation import tensor
 from everyo.transforms.bounds import paired, separate
@@ -263,7 +264,7 @@ def _optimizers(operation: str) -> Any:
             operation=operation,
             expected="the module scipy.optimize",
             found=str(error),
-            remedy="pip install 'everyo[scipy]'",
+            remedy=install("scipy"),
         ) from error
     return optimize
 

@@ -168,3 +168,81 @@ def test_integers_are_computed_as_floats(dtype):
         for f, wanted in ((eo.softsign, soft), (eo.log_sigmoid, logs), (eo.special.log_expit, logs)):
             found = (eo.compile(f) if compiled else f)(x)
             np.testing.assert_allclose(found.numpy(), wanted, 1e-14)
+
+
+ODD = {
+    "leaky_relu": eo.leaky_relu,
+    "elu": eo.elu,
+    "selu": eo.selu,
+    "softsign": eo.softsign,
+    "silu": eo.silu,
+    "gelu": eo.gelu,
+    "gelu, tanh": lambda x: eo.gelu(x, approximate="tanh"),
+    "tanh": eo.tanh,
+    "erf": eo.erf,
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_negative_zero_stays(name, dtype):
+    """These are x times something positive near 0; in a program, and in a loop over many, too."""
+    f, zeros = ODD[name], np.array([-0.0, 0.0, -0.0], dtype)
+    many = np.zeros(1 << 16, dtype)
+    many[1::2] = -0.0
+    for y in (f(eo.asarray(zeros)), eo.compile(f)(eo.asarray(zeros))):
+        np.testing.assert_array_equal(np.signbit(y.numpy()), [True, False, True])
+    np.testing.assert_array_equal(np.signbit(f(eo.asarray(many)).numpy()), np.signbit(many))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_multiple_that_overflows(dtype):
+    """softplus(beta x) / beta is x far above 0 and nothing far below, its slope 1 and 0."""
+    far = np.array([0.9, -0.9], dtype) * np.finfo(dtype).max
+    for beta in (2.0, 100.0, -3.0):
+        sign = math.copysign(1.0, beta)
+
+        def f(x, beta=beta):
+            return eo.softplus(x, beta)
+
+        for run in (f, eo.compile(f)):
+            got = run(eo.asarray(far)).numpy()
+            np.testing.assert_array_equal(got, np.where(far * sign > 0, far, 0))
+        for slope in (eo.grad(lambda x: f(x).sum()), eo.compile(eo.grad(lambda x: f(x).sum()))):
+            np.testing.assert_array_equal(slope(eo.asarray(far)).numpy(), far * sign > 0)
+
+
+def test_half_precision_keeps_what_is_far_below_zero():
+    """exp(12) is no number of half precision; sigmoid(-12) is, if a small one, and silu(-12) is normal."""
+    x = eo.tensor([-12.0, -8.0, -16.0, 12.0], dtype=eo.float16)
+    exact = [float(1 / (1 + mp.exp(-mp.mpf(v)))) for v in x.tolist()]
+    smallest = 2.0**-24
+    np.testing.assert_allclose(eo.sigmoid(x).numpy(), exact, rtol=2e-3, atol=smallest / 2)
+    np.testing.assert_allclose(eo.silu(x).numpy(), np.array(x.tolist()) * exact, rtol=5e-4, atol=smallest / 2)
+    slope = eo.grad(lambda x: eo.softplus(x).sum())(x)
+    np.testing.assert_allclose(slope.numpy(), exact, rtol=2e-3, atol=smallest / 2)
+    steep = eo.grad(lambda x: eo.log10(x).sum())(eo.tensor([6e4, 1.2e-5], dtype=eo.float16))
+    np.testing.assert_allclose(steep.numpy(), [7.238e-6, 36190], rtol=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "points"),
+    [
+        ("float32", [-80.0, -89.0, -91.0, -100.0, -120.0]),
+        ("float64", [-700.0, -710.0, -712.0, -740.0, -800.0]),
+    ],
+)
+def test_sigmoids_are_not_lost_where_an_exponential_overflows(dtype, points):
+    """silu(-89) is a normal number of float32, although sigmoid(-89) is not."""
+    x = eo.tensor(np.array(points, dtype))
+    smallest = float(np.finfo(dtype).smallest_subnormal)
+    with mp.workdps(60):
+        exact = np.array([float(logistic(mp.mpf(p))) for p in points])
+        silu = np.array([float(p * logistic(mp.mpf(p))) for p in points])
+    for f in (eo.sigmoid, eo.compile(eo.sigmoid)):
+        np.testing.assert_allclose(f(x).numpy(), exact, rtol=1e-6, atol=smallest)
+    for f in (eo.silu, eo.compile(eo.silu)):
+        np.testing.assert_allclose(f(x).numpy(), silu, rtol=1e-6, atol=max(map(abs, points)) * smallest)
+    assert eo.silu(x)[1].item() != 0.0
+    tail = eo.tensor(np.array([-10.05 if dtype == "float32" else -21.2], dtype))
+    assert eo.gelu(tail, approximate="tanh").item() != 0.0

@@ -118,6 +118,28 @@ def test_unused_input():
     assert none is None
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_zeros_for_an_unused_input(create_graph):
+    x = leaf(2.0)
+    unused = eo.tensor([[1.0, 2.0]], dtype=eo.float32, requires_grad=True)
+    for allow in (None, True):
+        options = {"allow_unused": allow, "materialize_grads": True, "create_graph": create_graph}
+        g, zeros = eo.autograd.grad(x * x, [x, unused], **options)
+        assert g.item() == 4.0
+        assert (zeros.tolist(), zeros.dtype) == ([[0.0, 0.0]], eo.float32)
+    with pytest.raises(eo.ArgumentError, match="materialize_grads"):
+        eo.autograd.grad(x * x, [x, unused], allow_unused=False, materialize_grads=True)
+
+    def inside(a, b):
+        a, b = a * 1.0, b * 1.0
+        return eo.autograd.grad((a * a).sum(), (a, b), materialize_grads=True, create_graph=True)
+
+    second = eo.grad(lambda a, b: sum(g.sum() for g in inside(a, b)), argnums=(0, 1))
+    for derivative in (second, eo.compile(second)):
+        slopes = derivative(eo.tensor([2.0, 3.0]), eo.tensor(5.0))
+        assert [s.tolist() for s in slopes] == [[2.0, 2.0], 0.0]
+
+
 def test_only_rules_on_the_way_to_the_inputs_run():
     x, w = leaf(2.0), leaf(3.0)
     calls = []

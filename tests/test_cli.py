@@ -104,9 +104,9 @@ def test_missing_packages_are_named(monkeypatch):
     monkeypatch.setattr(run.importlib.util, "find_spec", lambda name: None)
     message = call(monkeypatch, "demo")
     assert message.startswith("everyo demo: packages are missing: matplotlib, rich")
-    assert message.endswith("pip install 'everyo[train]'")  # and no source line of somebody else's
+    assert message.endswith("pip install -e '.[train]' in EveryO's folder")  # no source line of another's
     monkeypatch.setitem(sys.modules, "typer", None)
-    assert call(monkeypatch, "--version").endswith("pip install 'everyo[cli]'")
+    assert call(monkeypatch, "--version").endswith("pip install -e '.[cli]' in EveryO's folder")
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed():

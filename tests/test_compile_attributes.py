@@ -1,9 +1,14 @@
 """What compiled functions read of modules, hooks and containers is what is there at each call."""
 
+import dataclasses
+from collections import OrderedDict, deque
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import everyo as eo
+from everyo.core.settings import kept, same_setting
 from everyo.errors import GraphStateError
 
 X = eo.asarray(np.array([1.0, 2.0]))
@@ -248,6 +253,222 @@ def test_hooks_of_a_module_come_and_go(kind):
     assert f(X).tolist() == [20.0, 40.0]
     handle.remove()
     assert f(X).tolist() == [2.0, 4.0]
+
+
+def test_a_hook_of_a_module_that_is_an_argument_goes_and_is_replaced():
+    layer, f = Twice(), eo.compile(lambda model, x: model(x))
+    handle = layer.register_forward_hook(lambda module, args, output: output * 10)
+    assert f(layer, X).tolist() == [20.0, 40.0]
+    handle.remove()
+    assert f(layer, X).tolist() == [2.0, 4.0]
+    layer.register_forward_hook(lambda module, args, output: output + 1)
+    assert f(layer, X).tolist() == [3.0, 5.0]
+
+
+# ---- settings that change in place
+
+
+@dataclasses.dataclass
+class Options:
+    factor: float = 1.0
+
+
+@dataclasses.dataclass(slots=True)
+class Packed:
+    factor: float = 1.0
+
+
+class Settings(eo.nn.Module):
+    """Computes ``x * k``, where the number k is found in a setting."""
+
+    def __init__(self, held, find):
+        super().__init__()
+        self.held, self.find = held, find
+
+    def forward(self, x):
+        return x * self.find(self.held)
+
+
+def cyclic():
+    held = [1.0]
+    held.append(held)
+    return held
+
+
+def to_five(held):
+    held[0] = 5.0
+
+
+SETTINGS = {
+    "list": (lambda: [1.0], lambda h: h[0], to_five),
+    "nested": (lambda: ([[1.0]],), lambda h: h[0][0][0], lambda h: to_five(h[0][0])),
+    "dict": (lambda: {"k": 1.0}, lambda h: h["k"], lambda h: h.update(k=5.0)),
+    "named": (lambda: OrderedDict(k=1.0), lambda h: h["k"], lambda h: h.update(k=5.0)),
+    "deque": (lambda: deque([1.0]), lambda h: h[0], to_five),
+    "set": (lambda: {1}, sum, lambda h: h.add(4)),
+    "bytes": (lambda: bytearray([1]), lambda h: h[0], lambda h: h.__setitem__(0, 5)),
+    "array": (lambda: np.ones(1), lambda h: h[0], to_five),
+    "objects": (lambda: np.array([1.0], object), lambda h: h[0], to_five),
+    "dataclass": (Options, lambda h: h.factor, lambda h: setattr(h, "factor", 5.0)),
+    "slots": (Packed, lambda h: h.factor, lambda h: setattr(h, "factor", 5.0)),
+    "namespace": (lambda: SimpleNamespace(a=1.0), lambda h: h.a, lambda h: setattr(h, "a", 5.0)),
+    "cyclic": (cyclic, lambda h: h[1][0], to_five),
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+@pytest.mark.parametrize("given", [True, False], ids=["argument", "captured"])
+def test_a_setting_that_changes_in_place_is_another_program(kind, given):
+    make, find, change = SETTINGS[kind]
+    model = Settings(make(), find)
+    compiled = eo.compile(lambda model, x: model(x)) if given else eo.compile(lambda x: model(x))
+
+    def f(x):
+        return compiled(model, x) if given else compiled(x)
+
+    for _ in range(2):
+        assert f(X).tolist() == [1.0, 2.0]
+    change(model.held)
+    for _ in range(2):
+        assert f(X).tolist() == [5.0, 10.0]
+    assert compiled.cache_info() == (2, 2, 2)
+    model.held = make()
+    assert f(X).tolist() == [1.0, 2.0]
+    assert compiled.cache_info() == (3, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([0.0], [-0.0]),
+        ([1], [1.0]),
+        ([1], [True]),
+        ([1], (1,)),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
+        (np.zeros(2), np.zeros((2, 1))),
+        (np.zeros(1), np.zeros(1, np.int64)),
+        (np.array([0.0]), np.array([-0.0])),
+        ([1.0, 2.0], [1.0]),
+        ({1}, frozenset({1})),
+        (Options(), Packed()),
+    ],
+    ids=repr,
+)
+def test_settings_that_differ_are_told_apart(before, after):
+    before, after = kept(before), kept(after)
+    assert same_setting(before, before)
+    assert not same_setting(before, after)
+    assert not same_setting(after, before)
+
+
+@pytest.mark.parametrize(
+    "make", [*(row[0] for row in SETTINGS.values()), lambda: [float("nan")], lambda: np.float32(2)]
+)
+def test_settings_that_mean_the_same(make):
+    assert same_setting(kept(make()), kept(make()))
+
+
+def test_a_setting_moves_from_one_module_to_another():
+    class Pair(eo.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = eo.nn.Module(), eo.nn.Module()
+
+        def forward(self, x):
+            return x * getattr(self.first, "factor", 1.0) - getattr(self.second, "factor", 1.0)
+
+    model, f = Pair(), eo.compile(lambda model, x: model(x))
+    model.first.factor = 3.0
+    assert f(model, X).tolist() == [2.0, 5.0]
+    del model.first.factor
+    model.second.factor = 3.0
+    assert f(model, X).tolist() == [-2.0, -1.0]
+
+
+# ---- classes
+
+
+def test_a_method_that_an_instance_gets():
+    model = Twice()
+    f = eo.compile(lambda x: model(x))
+    assert f(X).tolist() == [2.0, 4.0]
+    model.forward = lambda x: x * 7
+    assert f(X).tolist() == [7.0, 14.0]
+    del model.forward
+    assert f(X).tolist() == [2.0, 4.0]
+    assert f.cache_info().misses == 2
+
+
+def test_a_module_of_another_class():
+    class Thrice(Twice):
+        def forward(self, x):
+            return x * 3
+
+    model = Twice()
+    f = eo.compile(lambda x: model(x))
+    assert f(X).tolist() == [2.0, 4.0]
+    model.__class__ = Thrice
+    assert f(X).tolist() == [3.0, 6.0]
+
+
+def test_what_a_class_holds_is_read_at_each_call():
+    class Base(eo.nn.Module):
+        factor = 2.0
+
+        @classmethod
+        def number(cls):
+            return cls.factor
+
+        def forward(self, x):
+            return x * self.factor * self.number()
+
+    class Derived(Base):
+        pass
+
+    model = Derived()
+    f = eo.compile(lambda x: model(x))
+    for _ in range(2):
+        assert f(X).tolist() == [4.0, 8.0]
+    assert f.cache_info().misses == 1
+    Base.factor = 3.0
+    assert f(X).tolist() == [9.0, 18.0]
+    Derived.factor = 1.0
+    assert f(X).tolist() == [1.0, 2.0]
+    Derived.forward = lambda self, x: x * 5
+    assert f(X).tolist() == [5.0, 10.0]
+
+
+def test_a_list_of_a_class_that_changes_in_place():
+    class Model(eo.nn.Module):
+        factors = [2.0]  # noqa: RUF012
+
+        def forward(self, x):
+            return x * self.factors[0]
+
+    model = Model()
+    f = eo.compile(lambda x: model(x))
+    for _ in range(2):
+        assert f(X).tolist() == [2.0, 4.0]
+    assert f.cache_info().misses == 1
+    Model.factors[0] = 3.0
+    assert f(X).tolist() == [3.0, 6.0]
+
+
+def test_slots_of_a_module_are_read_at_each_call():
+    class Slots:
+        __slots__ = ("factor",)
+
+    class Model(eo.nn.Module, Slots):
+        def forward(self, x):
+            return x * getattr(self, "factor", 1.0)
+
+    model = Model()
+    f = eo.compile(lambda x: model(x))
+    assert f(X).tolist() == [1.0, 2.0]
+    for _ in range(2):
+        model.factor = 2.0
+        assert f(X).tolist() == [2.0, 4.0]
+    assert f.cache_info().misses == 2
 
 
 # ---- arguments

@@ -8,7 +8,7 @@ import pytest
 
 import everyo as eo
 from everyo.compiler import native
-from everyo.errors import CompileError, EveryOError, IndexingError
+from everyo.errors import CompileError, DTypeError, EveryOError, IndexingError
 from tests.compiling import agree, array, same, tensor
 
 # ---- errors
@@ -121,7 +121,7 @@ def test_without_the_extra(monkeypatch):
     monkeypatch.setattr(native.importlib, "import_module", missing)
     with pytest.raises(CompileError) as error:
         eo.compile(lambda x: x)(tensor(2))
-    assert 'pip install "everyo[compile]"' in str(error.value)
+    assert "pip install -e '.[compile]' in EveryO's folder" in str(error.value)
 
 
 # ---- printing
@@ -141,7 +141,7 @@ def test_a_call_during_a_call_has_memory_of_its_own():
     class Again:
         def __format__(self, spec):
             if waiting:
-                inner.append(f(*waiting.pop()))
+                inner.append(f(**waiting.pop()))
             return ""
 
     def body(x, w):
@@ -150,9 +150,9 @@ def test_a_call_during_a_call_has_memory_of_its_own():
         return eo.sin(product) @ w
 
     f = eo.compile(body)
-    f(eo.asarray(x), eo.asarray(w))  # leaves its memory to the next call
-    waiting.append((eo.asarray(y), eo.asarray(w)))
-    np.testing.assert_allclose(f(eo.asarray(x), eo.asarray(w)).numpy(), np.sin(x @ w) @ w, 1e-11, 1e-12)
+    f(x=eo.asarray(x), w=eo.asarray(w))  # leaves its memory to the next call
+    waiting.append({"x": eo.asarray(y), "w": eo.asarray(w)})
+    np.testing.assert_allclose(f(x=eo.asarray(x), w=eo.asarray(w)).numpy(), np.sin(x @ w) @ w, 1e-11, 1e-12)
     np.testing.assert_allclose(inner[0].numpy(), np.sin(y @ w) @ w, 1e-11, 1e-12)
 
 
@@ -266,3 +266,26 @@ def test_only_functions_compile(compiler, what):
     with pytest.raises(eo.ArgumentError, match="must be a function") as error:
         compiler(what)
     assert type(what).__name__ in error.value.found
+
+
+ARRAYS = {
+    "masked": np.ma.array([1.0, 2.0], mask=[False, True]),
+    "objects": np.array([1.0, None]),
+    "texts": np.array(["a", "b"]),
+    "dates": np.array(["2020-01-01"], "datetime64[D]"),
+    "records": np.zeros(2, [("a", np.float32)]),
+    "text": np.str_("a"),
+}
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_that_eager_code_refuses_are_refused(name):
+    array = ARRAYS[name]
+    for call in (
+        lambda: eo.asarray(array),
+        lambda: eo.compile(lambda x: x)(array),
+        lambda: eo.compile(lambda x: x["a"] * 2)({"a": array}),
+    ):
+        with pytest.raises(DTypeError):
+            call()
+    assert eo.compile(lambda x: x * 2)(np.ones(2).view(np.recarray)).tolist() == [2.0, 2.0]

@@ -29,6 +29,27 @@ def test_loops_without_functions_are_interleaved_where_they_are_short(masks):
 
 
 @pytest.mark.parametrize(
+    ("lines", "turns", "expected"),
+    [
+        (["x"] * 20, 10, None),  # all turns may be written out
+        (["x"] * 20, 11, 21),  # so may one vector and three more turns
+        (["x"] * 20, 8 + 6, 22),  # not six more
+        (["x"] * 20, 8 * 25 + 5, 21),
+        (["x"] * 20, 8 * 26 + 5, 23),
+        (["x"] * 20, 8 * 26 + 6, 24),
+        ([*["x"] * 19, "load float"], 16 * 26 + 5, 23),  # a vector holds twice as many
+        ([*["x"] * 19, "load float"], 16 * 25 + 5, 21),
+        (["x"] * 20, 4096, 23),
+        (["x"] * 20, 4097, None),  # long enough
+        (["x"] * 20, None, None),
+        ([*["x"] * 19, "load <8 x double>"], 8 * 26, None),  # vectors already
+    ],
+)
+def test_loops_without_functions_are_not_written_out_where_that_is_long(masks, lines, turns, expected):
+    assert number(lines, turns) == expected
+
+
+@pytest.mark.parametrize(
     ("calls", "turns", "expected"),
     [
         (EXP, 4, 0),  # all turns may be written out
@@ -58,7 +79,7 @@ def test_machines_without_masks_have_code_for_the_rest(monkeypatch):
 def test_every_hint_is_in_the_module():
     named = set(re.findall(r"^(!\d+) = ", hints.METADATA, re.MULTILINE))
     assert set(re.findall(r"!\d+", hints.METADATA)) == named
-    assert {f"!{i}" for i in range(10)} <= named
+    assert {f"!{i}" for i in (*range(10), *range(19, 25))} <= named
 
 
 def chain(x):

@@ -272,3 +272,57 @@ def test_long_chains_of_views(step):
         return x
 
     same(f, eo.asarray(np.arange(4.0)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_power_by_a_half_that_an_argument_brings_is_a_root(dtype):
+    """As in NumPy and eager code, for one exponent of all elements; one of each has pow's values."""
+    x = eo.asarray(np.array([-0.0, -np.inf, 4.0, -1.0], dtype))
+    power = eo.compile(lambda x, k: x**k)
+    for half in (0.5, eo.asarray(dtype(0.5))):
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(power(x, half).numpy(), [-0.0, np.nan, 2.0, np.nan])
+        assert np.signbit(power(x, half).numpy()[0])
+    found = power(x, eo.full((4,), 0.5, dtype=x.dtype)).numpy()
+    np.testing.assert_array_equal(found, [0.0, np.inf, 2.0, np.nan])
+    assert not np.signbit(found[0])
+    np.testing.assert_array_equal(power(x, 2.0).numpy(), [0.0, np.inf, 16.0, 1.0])
+
+
+@pytest.mark.parametrize("default", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (eo.grad(lambda k: k * k), (2.0,)),
+        (eo.value_and_grad(lambda k: k * k), (2.0,)),
+        (lambda k: eo.vjp(lambda k: k * k, k)[1](1.0), (2.0,)),
+        (lambda k: eo.jvp(lambda k: k * k, (k,), (1.0,)), (2.0,)),
+        (lambda k, t: eo.jvp(lambda k: k * k, (k,), (t,)), (2.0, 3.0)),
+        (lambda k: eo.jacfwd(lambda k: k * k)(k), (2.0,)),
+        (lambda k: eo.hessian(lambda k: k * k)(k), (2.0,)),
+        (lambda k: eo.linearize(lambda k: k * k, k)[1](1.0), (2.0,)),
+        (eo.grad(lambda k: eo.real(k) * 2), (2j,)),
+        (lambda k: eo.maximum(k, 1), (2.0,)),
+        (lambda k: eo.hypot(k, 1.0), (3,)),
+        (lambda k, n: eo.where(True, k, n), (2.0, 1)),
+        (lambda k: eo.maximum(k, True), (2.0,)),
+        (lambda k: eo.logaddexp(k, 1), (2,)),
+        (lambda k: eo.maximum(k, 1), (2,)),
+        (lambda k: eo.special.xlogy(k, 2), (1.5,)),
+        (lambda k: eo.clip(k, 0, 1), (1.5,)),
+    ],
+)
+def test_numbers_alone_have_the_default_dtype(f, args, default):
+    before = eo.get_default_dtype()
+    eo.set_default_dtype(default)
+    try:
+        pairs = list(zip(as_tuple(f(*args)), as_tuple(eo.compile(f)(*args)), strict=True))
+    finally:
+        eo.set_default_dtype(before)
+    for wanted, found in pairs:
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-6)
+
+
+def as_tuple(result):
+    return result if isinstance(result, tuple) else (result,)

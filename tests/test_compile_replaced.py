@@ -198,6 +198,19 @@ def shifted(a, b):
     return a * 2
 
 
+def shifted_dearly(a, b):
+    old = a * 1
+    a[1:] = eo.exp(-old[:-1]) + b[1:]
+    return a * 2
+
+
+def computed_again(a, b):
+    old = a * 2
+    total = old.sum()
+    a[...] = a + total
+    return old[::-1] * total + b
+
+
 def of_a_sum(a, b):
     a[...] = a - a.mean()
     return b.sum()
@@ -211,7 +224,9 @@ def of_a_sum(a, b):
         (read_later, 0),
         (read_after, 0),
         (sorted_later, 0),
-        (shifted, 1),
+        (shifted, 0),  # the sums are computed where they are written
+        (shifted_dearly, 1),
+        (computed_again, 0),
         (of_a_sum, 1),
     ],
 )
@@ -301,7 +316,7 @@ def alarm():
 
 
 def adam():
-    """Return a compiled step of an optimizer over a large and a small parameter, and what it has made so far."""
+    """Return a compiled step of an optimizer of two parameters, one large, and what it has made."""
     parameters = [eo.tensor(array(n, seed=n), requires_grad=True) for n in (N, 3)]
     optimizer = eo.optim.Adam(parameters, lr=0.1)
 

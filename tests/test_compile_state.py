@@ -229,6 +229,82 @@ def test_what_is_written_outside_keeps_its_graph():
     assert w.grad.tolist() == [6.0, 8.0]
 
 
+def test_what_depends_on_an_argument_keeps_its_graph_over_calls():
+    """s = 0.5 s + x twice: 1.5 x; the sum of s * s each time, and of s * x behind both."""
+    s = eo.asarray(np.zeros(2))
+
+    @eo.compile
+    def average(x):
+        s[...] = s * 0.5 + x
+        return (s * s).sum()
+
+    x = parameter(1.0, 3.0)
+    (average(x) + average(x) + (s * x).sum()).backward()
+    assert s.requires_grad
+    assert x.grad.tolist() == [9.5, 28.5]  # 2 x (1 + 1.5 ** 2) + 2 * 1.5 x
+    with eo.no_grad():
+        average(x)
+    assert not s.requires_grad
+
+
+def test_a_state_with_a_graph_does_not_leave_grad():
+    total = eo.asarray(np.zeros(()))
+    add = eo.compile(lambda x: total.__iadd__((x * x).sum()))
+
+    def added(x):
+        add(x)
+        return total * 1
+
+    with pytest.raises(UnsupportedOperationError, match="changed 1 captured tensor"):
+        eo.grad(added)(X)
+    assert total.item() == 0.0
+
+
+def test_a_gradient_with_a_graph_keeps_it():
+    w = parameter(1.0, 2.0)
+    x = eo.asarray(np.array([3.0, 4.0]))
+
+    @eo.compile
+    def cubes(x):
+        w.grad = None
+        (w**3 * x).sum().backward(create_graph=True)
+
+    cubes(x)
+    gradient, w.grad = w.grad, None
+    assert gradient.tolist() == [9.0, 48.0]  # 3 w^2 x
+    (gradient * gradient).sum().backward()
+    assert w.grad.tolist() == [2 * 9 * 18.0, 2 * 48 * 48.0]  # 2 (3 w^2 x) (6 w x)
+
+
+def test_what_is_detached_inside_leads_nowhere():
+    x, k = parameter(1.0, 2.0), eo.asarray(np.ones(1))
+
+    @eo.compile
+    def parts(x, k):
+        with eo.no_grad():
+            constant = x * 3
+        return x * 2, x * k, (x * x).detach(), constant, eo.argmax(x), k * 2.0
+
+    found = parts(x, k)
+    assert [t.requires_grad for t in found] == [True, True, False, False, False, False]
+    assert found[2].numpy().tolist() == [1.0, 4.0]
+
+
+@pytest.mark.parametrize("name", ["jvp", "vmap", "jacobian"])
+def test_a_function_compiled_inside_reaches_what_is_transformed_around_it(name):
+    x, w = eo.asarray(np.array([1.0, 2.0, 3.0])), eo.asarray(np.array([2.0, 1.0, 0.5]))
+
+    def outer(w):
+        return eo.compile(lambda x: (w * x).sum() ** 2)(x)
+
+    if name == "vmap":
+        assert eo.vmap(outer)(eo.stack([w, 2 * w])).tolist() == [5.5**2, 11.0**2]
+    elif name == "jvp":
+        assert [t.item() for t in eo.jvp(outer, (w,), (eo.ones_like(w),))] == [5.5**2, 2 * 5.5 * 6]
+    else:
+        assert eo.jacobian(outer)(w).tolist() == [11.0, 22.0, 33.0]
+
+
 def test_a_captured_tensor_that_is_changed_and_returned():
     c = eo.asarray(np.zeros(2))
 

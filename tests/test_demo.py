@@ -191,7 +191,7 @@ def test_wrong_arguments_and_missing_packages(tmp_path, monkeypatch):
     monkeypatch.setattr(run.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(eo.UnsupportedOperationError, match="scikit-learn") as caught:
         run.run(TINY, tmp_path)
-    assert "pip install 'everyo[train]'" in str(caught.value)
+    assert "pip install -e '.[train]' in EveryO's folder" in str(caught.value)
 
 
 # ---- pictures

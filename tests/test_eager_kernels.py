@@ -160,6 +160,23 @@ def test_softmax_family(shape, dtype, served, by_numpy):
     assert served[:4] == ["softmax", "softmax slope", "log_softmax", "log_softmax slope"]
 
 
+@pytest.mark.parametrize("shape", [(64, 1000), (1, N), (4, 3, N // 12)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_layer_norm(shape, dtype, served):
+    data, g = draw(5, *shape, dtype=dtype) + 3, draw(6, *shape, dtype=dtype)
+    unit, n = np.finfo(dtype).eps, shape[-1]
+    d = data.astype(np.float64) - data.mean(-1, dtype=np.float64, keepdims=True)
+    scale = 1 / np.sqrt((d * d).mean(-1, keepdims=True) + 1e-5)
+    x = eo.tensor(data, requires_grad=True)
+    y = eo.layer_norm(x, n)
+    np.testing.assert_allclose(y.detach().numpy(), d * scale, 8 * unit, 8 * unit)
+    y.backward(eo.from_numpy(g))
+    share = (g * d).mean(-1, keepdims=True) * scale**2
+    slope = scale * (g - g.mean(-1, dtype=np.float64, keepdims=True) - d * share)
+    np.testing.assert_allclose(x.grad.numpy(), slope, 64 * unit, 8 * unit * np.abs(slope).max())
+    assert served == [("standardize", 1e-5), ("standardize slope", 1e-5)]
+
+
 def test_rows_over_everything_and_other_axes(served):
     data = draw(7, 200, 300)
     everything = eo.softmax(eo.from_numpy(data), axis=None).numpy()

@@ -149,6 +149,66 @@ def test_a_prehook_replaces_or_drops_the_gradient():
     assert x.grad.tolist() == [6.0, 6.0]
 
 
+def times_four(g):
+    g *= 2
+    g *= 2
+
+
+def assign(g):
+    g[...] = 4.0
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("change", [times_four, assign])
+def test_a_hook_that_changes_its_argument_in_place(change, create_graph):
+    """The change counts, on this way alone: the other operand of the sum gets what it would have got."""
+
+    def gradients(register):
+        x, z = leaf(1.0, 2.0), leaf(3.0, 4.0)
+        y = x * 3.0
+        register(y)
+        found = grad((y + z * 5.0).sum(), (x, z), create_graph=create_graph)
+        return [g.detach().tolist() for g in found]
+
+    hooks = [
+        lambda y: y.register_hook(change),
+        lambda y: y.grad_node.register_prehook(lambda outs: change(outs[0])),
+    ]
+    for register in hooks:
+        assert gradients(register) == [[12.0, 12.0], [5.0, 5.0]]
+    after = gradients(lambda y: y.grad_node.register_hook(lambda ins, outs: change(ins[0])))
+    assert after == [[12.0 if change is times_four else 4.0] * 2, [5.0, 5.0]]
+
+
+@pytest.mark.parametrize("change", [times_four, assign])
+def test_a_hook_that_changes_its_argument_in_place_in_a_program(change):
+    x = leaf(1.0, 2.0)
+    x.register_hook(change)
+
+    @eo.compile
+    def run():
+        (x * 3.0).sum().backward()
+
+    run()
+    assert x.grad.tolist() == [12.0 if change is times_four else 4.0] * 2
+
+
+def test_a_hook_that_changes_the_shape_in_place():
+    x = leaf(1.0, 2.0)
+
+    def change(g):
+        g.data = g.data[:1]
+
+    y = x * 3
+    y.register_hook(change)
+    with pytest.raises(eo.ShapeError, match="hook"):
+        y.sum().backward()
+    z = eo.tensor([1 + 2j], requires_grad=True)
+    z.register_hook(times_four)
+    eo.real(z * 3j).sum().backward()
+    assert z.grad.tolist() == [-12j]
+
+
 def test_what_is_no_hook():
     x = leaf(1.0)
     for register in (x.register_hook, (x * 2).grad_node.register_hook, (x * 2).grad_node.register_prehook):

@@ -86,7 +86,7 @@ def test_wrong_arguments(tmp_path):
 
 def test_a_missing_package_is_named_with_its_remedy(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(eo.SerializationError, match=r"pip install 'everyo\[train\]'"):
+    with pytest.raises(eo.SerializationError, match=r"pip install -e '.\[train\]'"):
         eo.io.load_safetensors(tmp_path / "w.safetensors")
 
 

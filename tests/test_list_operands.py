@@ -87,3 +87,54 @@ def test_linear_systems_take_lists_at_full_precision(call):
     got, want = call(m, list), call(m, np.asarray)
     assert got.dtype == want.dtype == np.float64
     np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-13)
+
+
+OF_TENSORS = {
+    "add": lambda a, b, u: eo.add(u([a, b]), 1),
+    "operator": lambda a, b, u: a * u([b, a]),
+    "reflected": lambda a, b, u: u([b, a]) - a,
+    "tuple": lambda a, b, u: a / u((a[0], 2.0)),
+    "power": lambda a, b, u: a ** u([b[0], 2.0]),
+    "elements and numbers": lambda a, b, u: a + u([[a[0], 1.0], [2.0, b[1]]]),
+    "one operand": lambda a, b, u: eo.exp(u([a, b])),
+    "matmul": lambda a, b, u: a @ u([b, a]),
+    "where": lambda a, b, u: eo.where([True, False], u([a[0], b[0]]), 0.5),
+    "clip": lambda a, b, u: eo.clip(a, 0, u([b[0], 9.0])),
+    "softplus": lambda a, b, u: eo.softplus(u([a[0], 1.0]), 2.0),
+    "special": lambda a, b, u: eo.special.xlogy(a, u([b[0], b[1]])),
+    "numpy": lambda a, b, u: np.add(a, u([b[0], 2.0])),
+    "numpy, reflected": lambda a, b, u: np.multiply(u([b[0], 2.0]), a),
+    "beside an array": lambda a, b, u: eo.multiply(u([a, [1.0, 2.0]]), np.array([3.0, 4.0])),
+}
+
+
+@pytest.mark.parametrize("name", OF_TENSORS)
+def test_lists_of_tensors_are_operands_and_keep_their_graph(name):
+    """As if they had been stacked: values, gradients in both modes, in batches and in programs."""
+    call = OF_TENSORS[name]
+    points = [eo.tensor([0.4, 1.7], dtype=eo.float64), eo.tensor([2.5, 0.6], dtype=eo.float64)]
+
+    def given(a, b):
+        return call(a, b, lambda items: items).sum()
+
+    def by_hand(a, b):
+        return call(a, b, stacked).sum()
+
+    def stacked(items):
+        return eo.stack([stacked(x) if isinstance(x, (list, tuple)) else x for x in items])
+
+    np.testing.assert_array_equal(given(*points).numpy(), by_hand(*points).numpy())
+    want = [g.numpy() for g in eo.grad(by_hand, argnums=(0, 1))(*points)]
+    got = eo.grad(given, argnums=(0, 1))
+    for g in (got, eo.jacfwd(given, argnums=(0, 1)), eo.compile(got)):
+        for x, w in zip(g(*points), want):
+            np.testing.assert_allclose(x.numpy(), w, rtol=1e-14)
+    batch = [eo.stack([p, p + 0.3]) for p in points]
+    for row, w in zip(eo.vmap(given)(*batch), zip(*batch)):
+        np.testing.assert_allclose(row.item(), by_hand(*w).item(), rtol=1e-14)
+
+
+def test_a_list_of_tensors_of_several_shapes_is_refused():
+    a = eo.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(eo.ShapeError, match="differ in shape"):
+        a + [a, 2.0]

@@ -46,6 +46,15 @@ NO_FUNCTIONS = {
     "custom_linear_solve": lambda f: eo.implicit.custom_linear_solve(f, X, f),
     "solve_cg": lambda f: eo.implicit.solve_cg(f, X),
     "minimize_fun": lambda f: eo.scipy_compat.minimize(f, X),
+    "tree_map": lambda f: eo.tree_map(f, X),
+    "apply_along_axis": lambda f: eo.apply_along_axis(f, 0, X),
+    "apply_over_axes": lambda f: eo.apply_over_axes(f, X, 0),
+    "gradcheck": lambda f: eo.testing.gradcheck(f, X),
+    "gradgradcheck": lambda f: eo.testing.gradgradcheck(f, X),
+    "check_jvp": lambda f: eo.testing.check_jvp(f, X),
+    "numerical_gradient": lambda f: eo.testing.numerical_gradient(f, X),
+    "apply": lambda f: eo.nn.ReLU().apply(f),
+    "step": lambda f: eo.optim.SGD([eo.ones(2, requires_grad=True)], lr=0.1).step(f),
     "residuals_fun": lambda f: eo.scipy_compat.least_squares(f, X),
 }
 

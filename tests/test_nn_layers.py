@@ -23,6 +23,8 @@ LAYERS = {
     "GELU, tanh": (lambda: nn.GELU("tanh"), (5,)),
     "SiLU": (nn.SiLU, (5,)),
     "Softplus": (lambda: nn.Softplus(2.0), (5,)),
+    "LayerNorm": (lambda: nn.LayerNorm(3), (2, 3)),
+    "LayerNorm, two axes": (lambda: nn.LayerNorm((2, 3), eps=0.1, bias=False), (2, 2, 3)),
     "Flatten": (nn.Flatten, (2, 3, 2)),
     "Dropout": (lambda: nn.Dropout(0.5).eval(), (5,)),
     "Identity": (nn.Identity, (5,)),
@@ -42,6 +44,61 @@ def test_gradients_of_input_and_parameters(name):
         return nn.functional_call(layer, dict(zip(names, values, strict=True)), x)
 
     assert eo.testing.gradcheck(call, x, *layer.parameters())
+
+
+def standardized(x, axes, eps):
+    centred = x - x.mean(axes, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axes, keepdims=True) + eps)
+
+
+def test_layer_norm():
+    x = np.array([[[1.0, 2.0, 6.0], [0.0, -1.0, 4.0]]])
+    weight, bias = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.array([[0.5, 0.0, 0.0], [0.0, 0.0, -1.0]])
+    np.testing.assert_allclose(F.layer_norm(x, 3).numpy(), standardized(x, 2, 1e-5), 1e-14)
+    both = F.layer_norm(x, (2, 3), weight, bias, eps=0.5)
+    np.testing.assert_allclose(both.numpy(), standardized(x, (1, 2), 0.5) * weight + bias, 1e-14)
+    np.testing.assert_array_equal(F.layer_norm(np.full((2, 3), 7), 3).numpy(), np.zeros((2, 3)))
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(F.layer_norm(np.array([1.0, np.inf]), 2).numpy()).all()
+    assert F.layer_norm(np.zeros((0, 3)), 3).shape == (0, 3)
+
+
+def test_layer_norm_far_from_zero():
+    """The mean is a million times the spread, and its rounding error must not show."""
+    x = np.arange(1000.0, dtype="float32") + 2.0**23
+    found = F.layer_norm(x, 1000).numpy()
+    np.testing.assert_allclose(found, standardized(x.astype(float), 0, 1e-5), 1e-6, 1e-6)
+
+
+def test_layer_norm_refuses_what_does_not_fit():
+    x = eo.ones((2, 3))
+    for shape, more in (
+        (2, {}),
+        ((), {}),
+        ((2, 2, 3), {}),
+        (3, {"weight": eo.ones(1)}),
+        (3, {"bias": eo.ones(2)}),
+    ):
+        with pytest.raises(eo.ShapeError, match=r"layer_norm: .*normalized_shape"):
+            F.layer_norm(x, shape, **more)
+    with pytest.raises(eo.DTypeError, match=r"eo\.real"):
+        F.layer_norm(eo.tensor([1j, 2.0]), 2)
+    with pytest.raises(eo.DTypeError, match="normalized_shape"):
+        nn.LayerNorm(2.5)
+
+
+def test_the_parameters_of_layer_norm():
+    layer = nn.LayerNorm((2, 3), dtype=eo.float64)
+    assert [(n, p.tolist(), p.dtype) for n, p in layer.named_parameters()] == [
+        ("weight", [[1.0] * 3] * 2, eo.float64),
+        ("bias", [[0.0] * 3] * 2, eo.float64),
+    ]
+    assert str(layer) == "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True)"
+    assert [n for n, _ in nn.LayerNorm(3, bias=False).named_parameters()] == ["weight"]
+    assert [*nn.LayerNorm(3, elementwise_affine=False).parameters()] == []
+    nn.init.constant_(layer.weight, 2.0)
+    layer.reset_parameters()
+    assert layer.weight.tolist() == [[1.0] * 3] * 2
 
 
 def test_linear():

@@ -51,6 +51,11 @@ CALLS = {
     "pad maximum": (lambda x: np.pad(x, ((0, 1), (2, 2)), "maximum"), M),
     "pad minimum": (lambda x: np.pad(x, 1, "minimum", stat_length=2), M),
     "pad median": (lambda x: np.pad(x, (2, 1), "median"), M),
+    "pad reflect odd": (lambda x: np.pad(x, ((5, 1), (2, 9)), "reflect", reflect_type="odd"), M),
+    "pad symmetric odd": (lambda x: np.pad(x, ((4, 0), (7, 9)), "symmetric", reflect_type="odd"), M),
+    "pad one for each axis": (lambda x: np.pad(x, ((1,), (2,))), M),
+    "pad widths in an array": (lambda x: np.pad(x, np.array([[1, 2], [0, 1]]), "edge"), M),
+    "pad widths in a dict": (lambda x: np.pad(x, {-1: (2, 1), 0: 1}, "wrap"), M),
 }  # fmt: skip
 
 

@@ -54,7 +54,6 @@ def test_a_parameter_that_is_no_integer(call, bad):
         lambda v: eo.elu(X, v),
         lambda v: eo.softplus(X, v),
         lambda v: eo.vector_norm(X, ord=v),
-        lambda v: eo.pad(X, 1, constant_values=v),
     ],
 )
 def test_a_parameter_that_is_no_real_number(call, bad):

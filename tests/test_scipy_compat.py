@@ -272,7 +272,7 @@ def test_without_scipy_the_error_names_the_extra(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     with pytest.raises(eo.UnsupportedOperationError, match=name) as error:
         getattr(eo.scipy_compat, name)(lambda x: (x * x).sum(), eo.ones(2))
-    assert "pip install 'everyo[scipy]'" in error.value.remedy
+    assert "pip install -e '.[scipy]' in EveryO's folder" in error.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_without_scipy_sparse_derivatives_name_the_extra(derivative, attribute, 
     for module in ("scipy", "scipy.sparse"):
         monkeypatch.setitem(sys.modules, module, None)
     function = getattr(eo.scipy_compat, derivative)(lambda x: (x * x).sum(), eo.ones(2))
-    with pytest.raises(ImportError, match=r"everyo\[scipy\]"):
+    with pytest.raises(ImportError, match=r"pip install -e '\.\[scipy\]' in EveryO's folder"):
         getattr(function, attribute)(function.x0)
 
 

@@ -1,4 +1,4 @@
-"""Write docs/operations.md: every primitive against its rules and every public function, from the registry.
+"""Write docs/operations.md: every public function, and every primitive with its rules, from the registry.
 
 ``python tools/operations_table.py`` writes the page, ``--check`` only says whether it is up to date.
 """
@@ -18,27 +18,35 @@ PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
 
 HEAD = """# Operations and their rules
 
-Made from the registry by `tools/operations_table.py`.
+Made from the registry by `tools/operations_table.py`: the public functions, the operations of the same names
+with their rules, and last those that stand behind other functions.
 
-## Primitives
-
-Every primitive with its family, how its derivatives in reverse (vjp) and forward mode (jvp) are given, how
-`vmap` batches it, what a node of it keeps for the backward pass, and what a compiled function makes of it:
-machine code of its own, or a call of the eager kernel. Derivatives of any order follow, because rules are
-written in operations.
-
-| primitive | family | vjp | jvp | batch | kept for the backward pass | compiled |
-| --- | --- | --- | --- | --- | --- | --- |
-"""
-FUNCTIONS = """
 ## Public functions
 
-Those whose name is that of a primitive apply it, with the preparation that their docstrings describe. All
-others are compositions of primitives, or make arrays; their derivatives, batches and compiled forms are those
-of the primitives.
+Those whose name is that of an operation below apply it, with the preparation that their docstrings describe.
+All others are compositions of operations, or make arrays; their derivatives, batches and compiled forms are
+those of the operations.
 
-| namespace | functions |
-| --- | --- |
+| namespace | topic | functions |
+| --- | --- | --- |
+"""
+RULES = """
+## Operations with a public name
+
+Every one with its family, how its derivatives in reverse (vjp) and forward mode (jvp) are given, how `vmap`
+batches it, what a node of it keeps for the backward pass, and what a compiled function makes of it: machine
+code of its own, or a call of the eager kernel. Derivatives of any order follow, because rules are written in
+operations.
+
+"""
+INTERNAL = """
+## Operations behind them
+
+Into which public functions and rules resolve; they are no part of the interface.
+
+"""
+COLUMNS = """| operation | family | vjp | jvp | batch | kept for the backward pass | compiled |
+| --- | --- | --- | --- | --- | --- | --- |
 """
 NAMESPACES = ("everyo", "everyo.linalg", "everyo.fft", "everyo.special", "everyo.random")
 
@@ -66,7 +74,9 @@ def _kept(primitive: Primitive) -> str:
 
 def page() -> str:
     """Return the page's text."""
-    rows = []
+    functions = {namespace: _functions(namespace) for namespace in NAMESPACES}
+    listed = {name for topics in functions.values() for names in topics.values() for name in names}
+    rows: dict[bool, list[str]] = {True: [], False: []}
     for name, primitive in sorted(primitives().items()):
         batch = primitive.batch.__name__.strip("_").replace("_", " ") if primitive.batch else "none"
         batch = {"rule": "shifts axes", "refused": "refused: the shape depends on values"}.get(batch, batch)
@@ -75,22 +85,28 @@ def page() -> str:
             _rule(primitive.jvp, primitive.missing), batch, _kept(primitive),
             "native" if name in LOWERINGS else "call",
         )  # fmt: skip
-        rows.append("| " + " | ".join(cells) + " |")
-    return HEAD + "\n".join(rows) + "\n" + FUNCTIONS + "\n".join(map(_functions, NAMESPACES)) + "\n"
-
-
-def _functions(namespace: str) -> str:
-    """Return the row of a namespace: its functions that operations are."""
-    module = everyo if namespace == "everyo" else getattr(everyo, namespace.partition(".")[2])
-    names = [
-        f"`{name}`"
-        for name in sorted(getattr(module, "__all__", dir(module)))
-        if not name.startswith("_")
-        and callable(function := getattr(module, name))
-        and not isinstance(function, type)
-        and (getattr(function, "__module__", None) or "").startswith("everyo.ops")
+        rows[name in listed].append("| " + " | ".join(cells) + " |\n")
+    found = [
+        f"| `{namespace}` | {topic} | {', '.join(f'`{name}`' for name in names)} |\n"
+        for namespace, topics in functions.items()
+        for topic, names in sorted(topics.items())
     ]
-    return f"| `{namespace}` | {', '.join(names)} |"
+    return "".join([HEAD, *found, RULES, COLUMNS, *rows[True], INTERNAL, COLUMNS, *rows[False]])
+
+
+def _functions(namespace: str) -> dict[str, list[str]]:
+    """Return the names of a namespace's functions that are operations, by the topic of their modules."""
+    module = everyo if namespace == "everyo" else getattr(everyo, namespace.partition(".")[2])
+    topics: dict[str, list[str]] = {}
+    for name in sorted(getattr(module, "__all__", dir(module))):
+        function = getattr(module, name)
+        home = getattr(function, "__module__", None) or ""
+        if name.startswith("_") or isinstance(function, type) or not callable(function):
+            continue
+        if home.startswith("everyo.ops"):
+            topic = (sys.modules[home].__doc__ or "").partition("\n")[0]
+            topics.setdefault(topic, []).append(name)
+    return topics
 
 
 def main() -> int:

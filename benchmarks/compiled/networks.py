@@ -51,24 +51,13 @@ def parts_of_everyo() -> SimpleNamespace:
     """Return what EveryO's layers lack, written out."""
     import everyo as eo
 
-    class LayerNorm(eo.nn.Module):
-        def __init__(self, width: int) -> None:
-            super().__init__()
-            self.weight = eo.nn.Parameter(eo.ones(width))
-            self.bias = eo.nn.Parameter(eo.zeros(width))
-
-        def forward(self, x):
-            centred = x - eo.mean(x, axis=-1, keepdims=True)
-            variance = eo.mean(centred * centred, axis=-1, keepdims=True)
-            return centred * eo.rsqrt(variance + 1e-5) * self.weight + self.bias
-
     def attention(q, k, v):
         n, width = q.shape[-2:]
         scores = q @ eo.swapaxes(k, -1, -2) * width**-0.5
         later = np.triu(np.ones((n, n), bool), 1)
         return eo.softmax(eo.where(later, -float("inf"), scores), axis=-1) @ v
 
-    return SimpleNamespace(LayerNorm=LayerNorm, attention=attention)
+    return SimpleNamespace(LayerNorm=eo.nn.LayerNorm, attention=attention)
 
 
 def parts_of_torch() -> SimpleNamespace:

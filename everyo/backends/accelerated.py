@@ -36,19 +36,28 @@ def elementwise(function: Any, *arrays: Any) -> Any:
         The name of a primitive, or an elementwise function made of operators and ``op.<primitive>``.
     *arrays
         Operands of one shape, float32 or float64. They count if they are NumPy arrays, contiguous or one
-        element broadcast.
+        element broadcast. All but the first may be one number.
     """
+    arrays = _of_one_dtype(arrays)
     kinds = _kinds(arrays)
     return None if kinds is None else _computed(("elementwise", function, kinds), arrays, None)
 
 
-def along_rows(name: str, axis: tuple[int, ...] | None, *arrays: Any) -> Any:
+def _of_one_dtype(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return operands with arrays in the first one's dtype in place of numbers that have no other."""
+    dtype = arrays[0].dtype
+    return tuple(
+        [np.asarray(x, dtype) if type(x) in (int, float) or type(x) is dtype.type else x for x in arrays]
+    )
+
+
+def along_rows(name: Any, axis: tuple[int, ...] | None, *arrays: Any) -> Any:
     """Return what a kernel for rows makes of arrays, or None where NumPy has to compute it.
 
     Parameters
     ----------
-    name : str
-        A name in `everyo.compiler.eager_rows`.
+    name : str or tuple
+        A name in `everyo.compiler.eager_rows`, with the numbers that it takes.
     axis : tuple of int or None
         What a row is: the last axis, or all of them.
     *arrays
@@ -176,9 +185,13 @@ def _kinds(arrays: tuple[Any, ...]) -> str | None:
             return None
         found = "s"
     for array in arrays[1:]:
-        if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+        if type(array) is not np.ndarray or array.dtype != dtype:
             return None
-        if array.flags.c_contiguous:
+        if array.size == 1 and array.ndim <= len(shape):
+            found += "s"
+        elif array.shape != shape:
+            return None
+        elif array.flags.c_contiguous:
             found += "a"
         elif not any(array.strides):
             found += "s"

@@ -32,8 +32,36 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
         out.reshape(-1)[places] = x1
         return out
     if _blendable(condition, x1, x2) and condition.dtype == np.bool_:
+        found = _replaced_in_few(condition, x1, x2) if condition.size >= LARGE else None
+        if found is not None:
+            return found
+        if type(x2) is int and x2 == 0:
+            return _masked(x1, np.negative(condition.view(np.int8)))
+        if type(x1) is int and x1 == 0:
+            return _masked(x2, condition.view(np.int8) - np.int8(1))
         return _blend(lambda block: condition.reshape(-1)[block], x1, x2)
     return np.where(condition, x1, x2)
+
+
+def _replaced_in_few(condition: Any, x1: Any, x2: Any) -> Any | None:
+    """Return a copy of one operand with the few elements of the other one; None where these are many."""
+    count, size = np.count_nonzero(condition), condition.size
+    if count * _FEW < size:
+        places, usual, other = condition, x2, x1
+    elif (size - count) * _FEW < size:
+        places, usual, other = ~condition, x1, x2
+    else:
+        return None
+    array = usual if getattr(usual, "ndim", 0) else other
+    out = np.full(condition.shape, usual, array.dtype) if usual is not array else usual.copy()
+    index = np.flatnonzero(places)
+    out.reshape(-1)[index] = other.reshape(-1)[index] if getattr(other, "ndim", 0) else other
+    return out
+
+
+def _masked(x: Any, mask: Any) -> Any:
+    """Return the elements of `x` at which all bits of a mask are set, and 0 elsewhere."""
+    return np.bitwise_and(x.view(_BITS[x.dtype]), mask).view(x.dtype)
 
 
 def _writable(condition: Any, x1: Any) -> bool:
@@ -97,17 +125,25 @@ def _blend(condition: Callable[[slice], Any], x1: Any, x2: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """Return ``1 / (1 + exp(-x))``; an exponential that overflows is the limit 0, without a warning."""
+    """Return ``1 / (1 + exp(-x))``, and ``exp(x)`` where that exponential overflows, without a warning."""
     if x.size >= LARGE:
         found = elementwise("sigmoid", x)
         if found is not None:
             return found
+    if x.dtype.char == "e":  # half precision, whose exponential overflows long before the result is 0
+        return sigmoid(x.astype(np.float32)).astype(x.dtype)
     if x.dtype.kind not in "fc":
         x = np.asarray(x, np.float64)  # an unsigned integer has no negative
     out = np.empty_like(x)
     np.negative(x, out=out)
-    with np.errstate(over="ignore"):
-        np.exp(out, out=out)
+    try:
+        with np.errstate(over="raise"):
+            np.exp(out, out=out)
+    except FloatingPointError:  # raised at the end
+        far = np.isinf(out)
+        np.exp(x, out=out, where=far)
+        np.add(out, 1, out=out, where=~far)
+        return np.reciprocal(out, out=out, where=~far)
     out += 1
     return np.reciprocal(out, out=out)
 

@@ -13,7 +13,16 @@ from everyo.backends.accelerated import instead_of, slow_functions
 from everyo.backends.elementary import erf, erfc, quiet_about_nan, sigmoid, where, where_positive
 from everyo.backends.randomness import generator
 from everyo.backends.scatter import accumulated, assemble, last_writes, overwrite, replaced
-from everyo.backends.scientific import SciPy, lapack, logm, scipy_linalg, solve_triangle
+from everyo.backends.scientific import (
+    SciPy,
+    euclidean_distances,
+    inverse,
+    inverse_and_determinant,
+    lapack,
+    logm,
+    scipy_linalg,
+    solve_triangle,
+)
 from everyo.backends.shortcuts import (
     broadcast_to,
     matrix_transpose,
@@ -27,6 +36,7 @@ from everyo.core.device import register_backend
 from everyo.errors import DTypeError
 
 _LARGE = 65504  # the largest float16: below it no dtype overflows
+_MAPPED = (1 << 25) - (1 << 16)  # bytes, a little less than the largest block that glibc learns from
 
 
 class Watch:
@@ -105,7 +115,10 @@ class NumpyBackend:
         self.xp.sliding_windows, self.xp.overlap_add = sliding_windows, overlap_add
         self.xp.special, self.xp.scipy_linalg = SciPy("scipy.special"), scipy_linalg
         self.xp.lapack, self.xp.logm, self.xp.solve_triangle = lapack, logm, solve_triangle
+        self.xp.euclidean_distances = euclidean_distances
+        self.xp.inverse, self.xp.inverse_and_determinant = inverse, inverse_and_determinant
         self.xp.fft = SciPy("numpy.fft")  # NumPy loads it late, too
+        keep_freed_memory()
 
     def device_of(self, array: Any) -> str:
         """Return "cpu"."""
@@ -154,6 +167,16 @@ class NumpyBackend:
             return _idle.pop()
         except IndexError:
             return Watch()
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep up to 64 MB that have been freed, instead of twice the largest block so far.
+
+    Otherwise a backward pass on large arrays spends most of its time on pages that the system takes back and
+    makes anew. It is glibc's own rule: a block of this size, mapped and freed, moves the threshold. Nobody
+    writes into the block, so it costs no memory; a threshold that the user has set stays.
+    """
+    np.empty(_MAPPED, np.uint8)
 
 
 def with_limits(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -20,15 +20,19 @@ def assemble(
     Three sequences, because a tuple for each of many values would set the garbage collector off.
     """
     out = np.zeros(shape, dtype)
+    blank = True
     for index, value, repeated in zip(indices, values, repeats, strict=True):
         if repeated:
             _reduce_at(np.add, out, index, value)
-            continue
-        target = out[index]
-        if getattr(target, "base", None) is out:  # a view
-            target += value
+        elif blank:  # nothing to add to
+            out[index] = value
         else:
-            out[index] = target + value
+            target = out[index]
+            if getattr(target, "base", None) is out:  # a view
+                target += value
+            else:
+                out[index] = target + value
+        blank = False
     return out
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from everyo.errors import UnsupportedOperationError
+import numpy as np
+
+from everyo.errors import UnsupportedOperationError, install
+
+_LARGE = 100  # rows from which on an inverse is worth the import of SciPy
+_MANY = 1 << 17  # distances from which on they are
 
 
 class SciPy:
@@ -25,7 +30,7 @@ class SciPy:
                 operation=name,
                 expected=f"the module {self._module}",
                 found=str(error),
-                remedy="pip install 'everyo[scipy]'",
+                remedy=install("scipy"),
             ) from error
         found = getattr(module, name)
         setattr(self, name, found)
@@ -56,3 +61,44 @@ def solve_triangle(a: Any, b: Any, upper: bool, transposed: bool, unit: bool) ->
     rows = a.flags.c_contiguous  # LAPACK reads the transpose of what lies in memory row by row
     a = a.T if rows else a
     return lapack("trtrs", a, b, lower=upper == rows, trans=int(transposed != rows), unitdiag=unit)[0]
+
+
+def inverse(x: Any) -> Any:
+    """Return inverses of matrices, of a large one in half of NumPy's time; LinAlgError if one is singular."""
+    found = _inverted(x)
+    return np.linalg.inv(x) if found is None else found[0]
+
+
+def inverse_and_determinant(x: Any) -> tuple[Any, Any]:
+    """Return inverses and determinants of matrices, of a large one from the same factors."""
+    return _inverted(x) or (np.linalg.inv(x), np.linalg.det(x))
+
+
+def _inverted(x: Any) -> tuple[Any, Any] | None:
+    """Return inverse and determinant of one large matrix; None for others, and without SciPy."""
+    if x.ndim != 2 or len(x) < _LARGE or x.dtype.char not in "fdFD":
+        return None
+    try:
+        factors, rows, singular = lapack("getrf", x.T)  # which lies in memory as LAPACK reads it
+    except UnsupportedOperationError:
+        return None
+    if singular:
+        raise np.linalg.LinAlgError("Singular matrix")
+    pivots = np.diagonal(factors)
+    sizes = np.abs(pivots)
+    sign = np.prod(pivots / sizes) * (-1) ** np.count_nonzero(rows != np.arange(len(x)))
+    determinant = np.asarray(sign * np.exp(np.sum(np.log(sizes, dtype=float))), x.dtype)
+    return lapack("getri", factors, rows, lwork=64 * len(x), overwrite_lu=True)[0].T, determinant
+
+
+_distance = SciPy("scipy.spatial.distance")
+
+
+def euclidean_distances(x1: Any, x2: Any) -> Any | None:
+    """Return the distances of many points, in float64; None for others, and without SciPy."""
+    if x1.ndim != 2 or len(x1) * len(x2) < _MANY or {x1.dtype, x2.dtype} != {np.dtype(float)}:
+        return None
+    try:
+        return _distance.cdist(x1, x2)
+    except UnsupportedOperationError:
+        return None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from everyo.compiler.graph import Op, Value
 
-VIEWS = frozenset({"broadcast", "reshape", "transpose", "slice", "pad", "concat", "gather", "window"})
+# what is nowhere kept: its elements are looked up, or ("again") computed, where they are read
+VIEWS = frozenset(
+    {"broadcast", "reshape", "transpose", "slice", "pad", "concat", "gather", "window", "again"}
+)
 
 
 def lead(op: Op, position: int) -> int:

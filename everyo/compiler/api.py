@@ -15,6 +15,7 @@ import numpy as np
 
 import everyo.compiler.control  # noqa: F401 - loops and branches find their way into graphs
 from everyo.compiler import pool
+from everyo.compiler.direct import Door
 from everyo.compiler.entry import Entry, states_of
 from everyo.compiler.graph import Graph, Value
 from everyo.compiler.native import require
@@ -23,12 +24,13 @@ from everyo.compiler.primitives import primitive_of
 from everyo.compiler.program import Program
 from everyo.compiler.trace import Tracer, leads_back
 from everyo.core.dtypes import get_default_dtype
+from everyo.core.keys import typed
 from everyo.core.modes import current_mode
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, CompileError
 from everyo.ops.creation import as_list, as_tensor
-from everyo.transforms.trees import EXACT, flatten, unflatten
+from everyo.transforms.trees import EXACT, flatten, odd_keys, unflatten
 
 PLAIN = (bool, int, str, type(None))  # of static arguments: what equals them has their meaning
 MANY = 8  # compilations of one function after which it warns
@@ -47,12 +49,16 @@ class CacheInfo(NamedTuple):
 class Compiled:
     """A compiled function. Made by `everyo.compile`."""
 
+    __slots__ = ("__dict__", "__weakref__", "direct")
+
     def __init__(self, f: Callable[..., Any], static_argnums: tuple[int, ...], threads: int | None) -> None:
         functools.update_wrapper(self, f, updated=())
         self.__name__ = getattr(f, "__name__", type(f).__name__)
         self.f, self.static_argnums, self.threads = f, static_argnums, threads
         self._entries: dict[Any, list[Entry]] = {}
         self._hits = self._misses = 0
+        self._direct_hits = np.zeros(1, np.int64)
+        self.direct: Door | None = None  # the way to a program past this class's Python code
         self._bound: dict[int, tuple[Callable[[], Any], Compiled]] = {}
         self._keys: list[Any] = []
         self._last: Entry | None = None
@@ -115,6 +121,8 @@ class Compiled:
                     results = last.attempt(tuple(arrays))
                     if results is not None:
                         self._hits += 1
+                        if self.direct is None and not kwargs:
+                            self.direct = last.door(type(self), args, leaves, self._direct_hits)
                         return results
         return self._call(args, kwargs)
 
@@ -137,17 +145,23 @@ class Compiled:
         kinds = tuple([_kind(x) for x in leaves])
         constants = _hashable(static) if static else ()
         key = (structure, kinds, constants, current_mode().grad, get_default_dtype())
-        entry = next((e for e in self._entries.get(key, ()) if e.holds() and e.answers(leaves)), None)
+        known = self._entries.get(key, ())
+        if known and known[0].keys is not None:  # of all that are equal, or of none
+            keys = odd_keys(structure)
+            known = [e for e in known if e.keys == keys]
+        entry = next((e for e in known if e.holds() and e.answers(leaves)), None)
         if entry is None:
             entry = self._compile(key, args, named, leaves, structure)
+            entry.keys = odd_keys(structure)
         else:
             self._hits += 1
-        known = entry.plain and not entry.asked and not named and all(type(x) in PLAIN for x in static)
-        if known and all(type(x) is Tensor for x in leaves):
+        alone = entry.plain and not (entry.asked or entry.keys or named)
+        if alone and all(type(x) in PLAIN for x in static) and all(type(x) is Tensor for x in leaves):
             entry.given, entry.nested = structure, bool(kwargs) or not all(type(x) is Tensor for x in dynamic)
             entry.static = {i: args[i] for i in sorted(fixed) if i < len(args)} if static else {}
             entry.length = len(args)
-            self._last = entry
+            if entry is not self._last:
+                self._last, self.direct = entry, None
         return entry, leaves
 
     @functools.cached_property
@@ -189,6 +203,7 @@ class Compiled:
         program = Program(graph, self.threads, states_of(tracer, len(outputs) + len(changed)))
         primitive = primitive_of(program, lambda f, threads: Compiled(f, (), threads))
         entry = Entry(program, primitive, tracer, structure, len(outputs), changed, tracked)
+        tracer.arguments = {}  # which the program needs no longer
         others = self._entries.get(key, [])
         self._entries[key] = [entry, *others[: VARIANTS - 1]]
         self._warn(key)
@@ -228,7 +243,8 @@ class Compiled:
 
     def cache_info(self) -> CacheInfo:
         """Return hits, misses and the number of compiled programs."""
-        return CacheInfo(self._hits, self._misses, sum(map(len, self._entries.values())))
+        hits = self._hits + int(self._direct_hits[0])
+        return CacheInfo(hits, self._misses, sum(map(len, self._entries.values())))
 
     def __repr__(self) -> str:
         return f"<compiled {self.__name__}>"
@@ -256,8 +272,12 @@ class Bound:
 
 
 def _kind(x: Any) -> Any:
-    if isinstance(x, (Tensor, np.ndarray, np.generic)):
-        return tuple(x.shape), x.dtype, isinstance(x, Tensor) and x.grad_node is not None
+    if isinstance(x, Tensor):
+        return tuple(x.shape), x.dtype, x.grad_node is not None
+    if isinstance(x, (np.ndarray, np.generic)):
+        if x.dtype.kind not in "biufc" or (type(x) is not np.ndarray and isinstance(x, np.ndarray)):
+            as_tensor(x)  # which refuses masked arrays, and elements that are not numeric
+        return tuple(x.shape), x.dtype, False
     if type(x) is int and not -(2**63) <= x < 2**63:
         raise ArgumentError(
             "an argument is outside the range of int64, in which programs compute with integers",
@@ -299,12 +319,7 @@ def _hashable(static: Sequence[Any]) -> tuple[Any, ...]:
             found=", ".join(type(x).__name__ for x in static),
             remedy="pass it as a pytree of tensors, or make it a tuple",
         ) from None
-    return tuple(map(_typed, static))
-
-
-def _typed(x: Any) -> Any:
-    """Return a key that tells 1 from 1.0 and True, and 0.0 from -0.0."""
-    return (tuple, *map(_typed, x)) if type(x) is tuple else (type(x), x.hex() if type(x) is float else x)
+    return tuple(map(typed, static))
 
 
 def compile(

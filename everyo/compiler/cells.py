@@ -10,6 +10,7 @@ import numpy as np
 
 from everyo.compiler.states import Call
 from everyo.core.dispatch import wrap
+from everyo.core.modes import current_mode
 from everyo.core.operands import WEAK
 from everyo.core.tape import Node
 from everyo.core.tensor import Tensor
@@ -56,8 +57,8 @@ class DataCell(Cell):
     Attributes
     ----------
     node : bool or None
-        Of one that is written: whether it has a graph then. None where it keeps the node that it has, as a
-        parameter does.
+        Of one that is written: whether what the function reaches from outside gives it a graph then. None
+        where it keeps the node that it has, as a parameter does.
     """
 
     __slots__ = ("node", "x")
@@ -79,22 +80,31 @@ class DataCell(Cell):
         if isinstance(array, Traced):  # its transformation gives the old value back, with an error
             array.interpreter.adopt(x, x.data, x.grad_node)
         calls: list[Call] = [] if x.data is array else [(setattr, x, "data", array)]
-        if self.node is not None:
-            calls.append((setattr, x, "grad_node", node if self.node else None))
-        return calls
+        if self.node is None:
+            return calls
+        changes = current_mode().changes
+        if node is not None and changes is not None:
+            changes.note(x)
+        return [*calls, (setattr, x, "grad_node", node)]
 
     def owns(self, array: Any) -> bool:
         return self.x.data is array
 
 
 class GradientCell(Cell):
-    """The gradient that a tensor holds."""
+    """The gradient that a tensor holds.
 
-    __slots__ = ("x",)
+    Attributes
+    ----------
+    node : bool
+        Of one that is written: whether it has a graph, as ``backward(create_graph=True)`` makes it.
+    """
+
+    __slots__ = ("node", "x")
 
     def __init__(self, x: Tensor) -> None:
         super().__init__("grad", id(x))
-        self.x = x
+        self.x, self.node = x, False
 
     @property
     def tensor(self) -> Tensor | None:
@@ -105,31 +115,36 @@ class GradientCell(Cell):
 
     def writing(self, array: Any, node: Node | None = None) -> list[Call]:
         _require_array(array)
-        return [(setattr, self.x, "grad", wrap(array))]
+        gradient = wrap(array)
+        gradient.grad_node = node if self.node else None
+        return [(setattr, self.x, "grad", gradient)]
 
 
 class ItemCell(Cell):
-    """An item of a dict or list: a number or an array."""
+    """An item of a dict: a number or an array. The dict's own methods are passed by: a trace changes them."""
 
-    __slots__ = ("container", "is_number", "place")
+    __slots__ = ("container", "find", "is_number", "kind", "place")
 
     def __init__(self, container: Any, place: Any) -> None:
         super().__init__("item", id(container), place)
         self.container, self.place = container, place
-        self.is_number = type(container[place]) in WEAK
+        self.find: Any = dict.get.__get__(container)
+        self.kind = type(self.find(place))
+        self.is_number = self.kind in WEAK
 
     def get(self) -> Any:
-        return np.asarray(self.container[self.place])
+        found = self.find(self.place)
+        return np.asarray(found) if type(found) is self.kind else None
 
     def writing(self, array: Any, node: Node | None = None) -> list[Call]:
         _require_array(array)
         if not self.is_number:
-            return [] if self.owns(array) else [(operator.setitem, self.container, self.place, array)]
+            return [] if self.owns(array) else [(dict.__setitem__, self.container, self.place, array)]
         number = map(operator.methodcaller("item"), (array,))  # asked for when it is put there
-        return [(deque, map(operator.setitem, (self.container,), (self.place,), number), 0)]
+        return [(deque, map(dict.__setitem__, (self.container,), (self.place,), number), 0)]
 
     def owns(self, array: Any) -> bool:
-        return self.container[self.place] is array
+        return self.find(self.place) is array
 
 
 class OuterCell(Cell):
@@ -144,6 +159,9 @@ class OuterCell(Cell):
     @property
     def tensor(self) -> Tensor:
         return self.x
+
+    def get(self) -> Any:
+        return self.x.data
 
 
 def _require_array(array: Any) -> None:

@@ -7,7 +7,7 @@ drawn before it, for the branch that will run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ from everyo.compiler.graph import Graph, Op, Value
 from everyo.compiler.replay import called
 from everyo.core.tensor import Tensor
 from everyo.errors import UnsupportedOperationError
+from everyo.ops import batched_draws
+from everyo.ops.replay import unwatched, watching
 
 
 def draws_of(graph: Graph) -> list[Op]:
@@ -71,6 +73,35 @@ def drawn(op: Op) -> Sequence[Any]:
     """Call the function of a draw; return its results."""
     results = op.params["python"]()
     return results if isinstance(results, tuple) else (results,)
+
+
+def drawn_anew(
+    tracer: Any,
+    generator: Any,
+    operation: str,
+    shape: tuple[int, ...],
+    draw: Callable[..., Any],
+    at_once: bool,
+) -> Tensor:
+    """Return random numbers that a program draws each time it comes here, as eager code draws them."""
+    stream = generator._own
+    state = stream.get_state()
+
+    def emitted(shape: tuple[int, ...]) -> Tensor:
+        with unwatched():
+            example = np.asarray(draw(shape))
+        spec = [(example.shape, example.dtype)]
+        made: Tensor = tracer.symbol(tracer.graph.add("python", [], spec, python=lambda: draw(shape))[0])
+        return made
+
+    def staged(shape: tuple[int, ...]) -> Tensor:
+        watch = watching()
+        return emitted(shape) if watch is None else watch.traced(lambda: emitted(shape))
+
+    try:
+        return batched_draws.drawn(generator._backend.xp, operation, shape, staged, lambda x: x, at_once)
+    finally:
+        stream.set_state(state)
 
 
 def refuse_draws(graph: Graph, operation: str) -> None:

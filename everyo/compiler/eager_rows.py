@@ -33,7 +33,11 @@ class Row:
     def reduced(self, kind: str, term: Callable[[Index], str]) -> str:
         """Return the "sum" or "max" of terms over the row, in their dtype; sums are added up in float64."""
         x = self.wide(kind, term)
-        return self.f.make(f"fptrunc double {x} to float") if self._narrow(kind) else x
+        return self.narrowed(x) if kind == "sum" else x
+
+    def narrowed(self, x: str) -> str:
+        """Return a float64 as the elements' dtype."""
+        return x if self.dtype == DOUBLE else self.f.make(f"fptrunc double {x} to float")
 
     def _narrow(self, kind: str) -> bool:
         return kind == "sum" and self.dtype != DOUBLE
@@ -118,27 +122,70 @@ def _log_softmax_slope(row: Row) -> None:
     row.write(2, element)
 
 
+def _scale(row: Row, operand: int, eps: float) -> tuple[str, str]:
+    """Return the mean of an operand's row, and one over its spread, the variance and `eps` together."""
+    f, dtype = row.f, row.dtype
+    length = f.make("sitofp i64 %length to double")
+    mean = row.narrowed(f.make(f"fdiv double {row.wide('sum', lambda i: row.read(operand, i))}, {length}"))
+
+    def square(i: Index) -> str:
+        d = row.apply("subtract", row.read(operand, i), mean)
+        return row.apply("multiply", d, d)
+
+    spread = f.make(f"fdiv double {row.wide('sum', square)}, {length}")
+    spread = row.narrowed(f.make(f"fadd double {spread}, {literal(eps, DOUBLE)}"))
+    return mean, row.apply("divide", literal(1, dtype), row.apply("sqrt", spread))
+
+
+def _standardize(row: Row, eps: float) -> None:
+    mean, scale = _scale(row, 0, eps)
+    row.write(1, lambda i: row.apply("multiply", row.apply("subtract", row.read(0, i), mean), scale))
+
+
+def _standardize_slope(row: Row, eps: float) -> None:
+    """``scale * (g - mean(g) - out * mean(g * out))``; the operands are g, out, x."""
+    f = row.f
+    length = f.make("sitofp i64 %length to double")
+    shift = row.wide("sum", lambda i: row.read(0, i))
+    share = row.wide("sum", lambda i: row.apply("multiply", row.read(0, i), row.read(1, i)))
+    shift, share = (row.narrowed(f.make(f"fdiv double {x}, {length}")) for x in (shift, share))
+    _, scale = _scale(row, 2, eps)
+
+    def element(i: Index) -> str:
+        rest = row.apply(
+            "subtract",
+            row.apply("subtract", row.read(0, i), shift),
+            row.apply("multiply", row.read(1, i), share),
+        )
+        return row.apply("multiply", rest, scale)
+
+    row.write(3, element)
+
+
 def _sum(row: Row) -> None:
     row.write_one(1, row.wide("sum", lambda i: row.read(0, i)), DOUBLE)
 
 
-_KERNELS: dict[str, tuple[Callable[[Row], None], int]] = {
+_KERNELS: dict[str, tuple[Callable[..., None], int]] = {
     "softmax": (_softmax, 1),
     "log_softmax": (_log_softmax, 1),
     "logsumexp": (_logsumexp, 1),
     "softmax slope": (_softmax_slope, 2),
     "log_softmax slope": (_log_softmax_slope, 2),
+    "standardize": (_standardize, 1),
+    "standardize slope": (_standardize_slope, 3),
     "sum": (_sum, 1),
 }
 ONE_A_ROW = {"logsumexp", "sum"}  # kernels that make one number of a row
 
 
-def write(name: str, dtype: Any) -> Body:
-    """Return the body of a kernel; a sum is float64."""
+def write(named: Any, dtype: Any) -> Body:
+    """Return the body of a kernel, named with the numbers that it takes, if any; a sum is float64."""
+    name, *numbers = (named,) if isinstance(named, str) else named
     rule, count = _KERNELS[name]
     f = body_of(count + 1)
     oddity = Oddity(f, dtype)
     with f.loop("%low", "%high") as turn:
-        rule(Row(f, dtype, turn, oddity))
+        rule(Row(f, dtype, turn, oddity), *numbers)
     oddity.answer()
     return Body(f, count + 1, name in ONE_A_ROW, DOUBLE if name == "sum" else dtype)

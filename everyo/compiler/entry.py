@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from sys import getrefcount
@@ -11,6 +12,7 @@ import numpy as np
 from optree import tree_flatten
 
 from everyo.compiler.cells import DataCell
+from everyo.compiler.direct import Door, door
 from everyo.compiler.program import Program
 from everyo.compiler.states import Call, State, carry_out, counts_holders, replacing
 from everyo.compiler.trace import Tracer
@@ -55,6 +57,8 @@ class Entry:
         What the function has asked of arguments: the answer for each position and attribute.
     plain : bool
         Whether the arguments alone tell the results, and nothing else has to be looked at or changed.
+    keys
+        Those of dicts in the arguments, each with its type, where some are no texts.
     given, nested
         The structure of the arguments, where all leaves are tensors; whether some of them are in containers.
     static, length
@@ -79,7 +83,7 @@ class Entry:
         self.width = len(program.graph.inputs) - len(self.cells)
         self.outside = bool(self.cells or self.writes or self.cleared or changed)
         self.grad, self.default = current_mode().grad, get_default_dtype()
-        self.tracked = tracked or any(isinstance(c, DataCell) and bool(c.node) for c in self.writes)
+        self.tracked = tracked or any(bool(getattr(c, "node", False)) for c in self.writes)
         self.guards: list[tuple[Callable[[], Any], Any]] = list(tracer.guards.values())
         self._without = tracer.gradients.guards  # tensors, and whether they held no gradient
         self._leaves = [(c.x, _hooks(c.x)) for c in self.cells if self.grad and isinstance(c, DataCell)]
@@ -87,10 +91,12 @@ class Entry:
         self._inside = frozenset(id(c.x) for c in self.writes if isinstance(c, DataCell))
         self.plain = not (self.outside or self.guards or self._without)
         self.asked = tracer.asked
+        self.keys: list[Any] | None = None
         self.given: Any = None
         self.nested = False
         self.static: dict[int, Any] = {}
         self.length = 0
+        self._door: tuple[Door | None] | None = None
 
     def attempt(self, arrays: tuple[Any, ...]) -> Any:
         """Return the results of a plain program for the arrays of its leaves; None if another way is due."""
@@ -102,6 +108,14 @@ class Entry:
         if self.structure is None:
             return wrap(results[0])
         return unflatten(self.structure, [wrap(array) for array in results])
+
+    def door(self, kind: Any, args: Sequence[Any], leaves: Sequence[Any], hits: Any) -> Door | None:
+        """Return the direct way to a plain program, for arguments that it was found for; None without one."""
+        if self._door is None:
+            modes = self.grad, self.default
+            found = door(kind, self.program, args, self.static, leaves, self.structure, modes, hits)
+            self._door = (found,)
+        return self._door[0]
 
     def leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any] | None:
         """Return the leaves of arguments with the structure and static ones that were compiled; else None."""
@@ -158,7 +172,7 @@ class Entry:
                 *(wrap(c.get()) if c.tensor is None else c.tensor for c in self.cells),
             ]
             out = apply(self.primitive, tensors)
-            results = list(out) if isinstance(out, tuple) else [out]
+            results = self._detached(list(out) if isinstance(out, tuple) else [out], tensors)
             if self.outside:
                 with replacing:
                     carry_out(
@@ -168,6 +182,19 @@ class Entry:
         else:
             results = self._ran(leaves, arrays)
         return unflatten(self.structure, results)
+
+    def _detached(self, results: list[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Return results that lead back only where the function's own do: not those that it has detached."""
+        tracked = sum(1 << i for i, x in enumerate(inputs) if x.grad_node is not None)
+        return [
+            x if x.grad_node is None or depends & tracked else wrap(x.data)
+            for x, depends in zip(results, self._depends, strict=False)
+        ]
+
+    @functools.cached_property
+    def _depends(self) -> list[int]:
+        """For each output, which inputs it has derivatives with respect to, as bits."""
+        return self.program.graph.dependences()
 
     def _ran(self, leaves: Sequence[Any], arrays: list[Any]) -> list[Tensor]:
         """Return the results of the program for arrays, with what is outside brought up to date."""

@@ -27,9 +27,11 @@ MANY = 64  # the same for cheap operations, if no single axis is as long as WRIT
 CROWDED = 16  # members from which on a cluster takes only what shares an operand with it
 WIDTH = 160  # members that a cluster may have before it is closed
 LENGTH = 1500  # instructions, about, that its turns may be written out to: compilers take long for more
+AGAIN = 8  # cheap operations that are done again rather than that their result is kept in memory
 CHEAP = frozenset(
     {"add", "subtract", "multiply", "negative", "cast", "where", "abs", "maximum", "minimum", "logical_not",
-     "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or"}
+     "isnan", "isinf", "isfinite", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal",
+     "logical_and", "logical_or"}
 )  # fmt: skip
 
 COMPUTING = frozenset({"scatter", "accumulate", "place", "fold"})  # kernels that compute what they read
@@ -330,7 +332,7 @@ def _joined(cluster: Cluster, op: Op, inside: list[tuple[Member, int]]) -> tuple
 def _length(op: Op, outer: tuple[int, ...]) -> int:
     """Return how many instructions, about, an operation takes in one turn."""
     inner = space_of(op)[len(outer) :]
-    each = 2 * op.operands[0].shape[-1] if op.name == "dot" else 1
+    each = 2 * op.operands[0].shape[-1] if op.name == "dot" and is_small_dot(op) else 1
     if op.name == "map" and op.params["fn"] not in CHEAP:
         each = 20
     return each * (math.prod(inner) if is_written_out(op, inner) else 1)
@@ -362,34 +364,46 @@ def _decide_storage(plan: Plan, graph: Graph) -> None:
     for value, cluster in list(plan.home.items()):  # operands come first, so chains are seen whole
         if value in forced | factors or value not in plan.stored or cluster.opaque:
             continue
-        if _is_cheap(plan, value) and cluster not in readers.get(value, set()):
-            plan.stored.discard(value)
-            _dissolve(plan, value, cluster)
+        again = _cheap(plan, value, factors, readers.get(value, set()) - {cluster})
+        for v in again & plan.home.keys():
+            _dissolve(plan, v)
 
 
-def _is_cheap(plan: Plan, value: Value) -> bool:
-    """Whether computing a value again, from what is in memory, costs no more than reading it."""
+def _cheap(plan: Plan, value: Value, factors: set[Value], others: set[Cluster]) -> set[Value]:
+    """Return what all who read a value compute again, if that costs them no more than reading it.
+
+    It does so where what `others`, which read the value, would read for it alone is no larger than the value.
+    """
+    done: set[Value] = set()
+    loads: set[Value] = set()
+    if not _enter(plan, value, factors, done, loads):
+        return set()
+    more = sum(v.nbytes for v in loads if any(v not in cluster.reads for cluster in others))
+    return done if more <= value.nbytes else set()
+
+
+def _enter(plan: Plan, value: Value, factors: set[Value], done: set[Value], loads: set[Value]) -> bool:
+    """Enter what is computed, from what is in memory, for one element; return whether it is little."""
     op = value.op
-    assert op is not None
-    if op.name != "map" or op.params["fn"] not in CHEAP:
+    if value in done:
+        return True
+    if op is None or (done and value in plan.stored):
+        if value.shape:
+            loads.add(value)
+        return True
+    if op.name in ("constant", "iota"):
+        return op.name == "iota" or op.out.size == 1
+    if op.name == "broadcast":
+        return _enter(plan, op.operands[0], factors, done, loads)
+    if op.name != "map" or op.params["fn"] not in CHEAP or value in factors or len(done) == AGAIN:
         return False
-    for v, _ in sources(op):
-        if v in plan.home and v not in plan.stored:
-            return False
-        if v.op is not None and v.op.name == "map" and v not in plan.home:
-            return False
-    loads = 0
-    for v in op.operands:
-        if v.op is None or v.op.name != "broadcast" or v.op.operands[0].shape:
-            loads += 1
-        if v.op is not None and v.op.name in VIEWS and v.op.name != "broadcast":
-            return False
-    return loads <= 1
+    done.add(value)
+    return all(_enter(plan, v, factors, done, loads) for v in op.operands)
 
 
-def _dissolve(plan: Plan, value: Value, cluster: Cluster) -> None:
-    cluster.members.remove(plan.member[value])
-    del plan.home[value], plan.member[value]
+def _dissolve(plan: Plan, value: Value) -> None:
+    plan.stored.discard(value)
+    plan.home.pop(value).members.remove(plan.member.pop(value))
 
 
 def _nest(plan: Plan, cluster: Cluster) -> None:

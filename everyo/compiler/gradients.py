@@ -86,6 +86,10 @@ class Gradients:
         if id(x) in self._before or self._note(x):
             self._changed.add(id(x))
 
+    def made(self, leaf: Any) -> bool:
+        """Whether the function has made a leaf itself, anew at each call."""
+        return bool(leaf.age >= self._born)
+
     def owner(self, gradient: Tensor | None) -> Tensor | None:
         """Return the tensor that held `gradient` before the trace, if one is known."""
         return self._owners.get(id(gradient))

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.errors import CompileError
 
 # What the code generator knows, with the number of operands, or those that it may be (None: any).
 CORE: dict[str, int | tuple[int, ...] | None] = {
     "constant": 0, "iota": 0,
-    "map": None,
+    "map": None, "again": None,
     "broadcast": 1, "reshape": 1, "transpose": 1, "slice": 1, "pad": 2, "concat": None,
     "gather": None, "scatter": None,
     "window": 1, "fold": 1, "place": None, "convolve": 2, "convolve_weight": 2,
@@ -150,6 +151,18 @@ class Graph:
         """Return the operations that an output or an effect depends on."""
         live = self.live(self.outputs)
         return [op for op in self.ops if has_effect(op) or any(v in live for v in op.outs)]
+
+    def dependences(self) -> list[int]:
+        """Return for each output the inputs that it may have derivatives with respect to, as bits."""
+        found = {v: 1 << i for i, v in enumerate(self.inputs) if v.dtype.kind in DIFFERENTIABLE}
+        for op in self.ops:
+            depends = 0
+            if op.primitive is None or op.primitive.vjp is not None:
+                for value in op.operands:
+                    depends |= found.get(value, 0)
+            for value in op.outs:
+                found[value] = depends if value.dtype.kind in DIFFERENTIABLE else 0
+        return [found.get(v, 0) for v in self.outputs]
 
     def bodies(self) -> Iterator[Graph]:
         """Yield the graphs inside the operations of this one."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from everyo.compiler import cache, elementary
-from everyo.errors import CompileError
+from everyo.errors import CompileError, install
 
 try:
     import llvmlite.binding as llvm
@@ -27,6 +27,7 @@ PIPELINE = {  # of LLVM's standard pipelines the shortest: what the others add h
     "loop_interleaving": True,
     "loop_unrolling": True,
 }
+BEST, QUICKEST = 3, 0  # levels of optimization in generating code
 _LINKED: set[str] = set()
 
 
@@ -50,7 +51,7 @@ def require() -> None:
             operation="compile",
             expected="llvmlite and scipy",
             found=str(error),
-            remedy='install the extra: pip install "everyo[compile]"',
+            remedy=install("compile"),
         ) from None
 
 
@@ -64,15 +65,16 @@ def host() -> Host:
     return Host(llvm.get_default_triple(), llvm.get_host_cpu_name(), features)
 
 
-def _machine() -> Any:
+def _machine(level: int = BEST) -> Any:
     """Return a new code generator; an engine takes possession of the one it is given."""
     triple, cpu, features = host()
-    return llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=3, jit=True)
+    target = llvm.Target.from_triple(triple)
+    return target.create_target_machine(cpu=cpu, features=features, opt=level, jit=True)
 
 
 @functools.cache
-def _generator() -> Any:
-    return _machine()
+def _generator(level: int = BEST) -> Any:
+    return _machine(level)
 
 
 def _parsed(text: str, context: Any = None) -> Any:
@@ -113,13 +115,24 @@ def fill_in(module: Any, builder: Any, context: Any = None) -> None:
         passes.run(module, builder)
 
 
-def object_code(text: str) -> bytes:
+def _hardly_optimized(text: str) -> Any:
+    """Return a module in which only the places of local variables have become values."""
+    module = _parsed(text, llvm.create_context())
+    module.verify()
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.run(module, llvm.create_pass_builder(_generator(), llvm.create_pipeline_tuning_options()))
+    return module
+
+
+def object_code(text: str, level: int = BEST) -> bytes:
     """Return the object file of a module, from the cache if it is there."""
     version = ".".join(map(str, llvm.llvm_version_info))
-    key = cache.key_of(sys.modules["everyo"].__version__, version, *host(), repr(PIPELINE), text)
+    key = cache.key_of(sys.modules["everyo"].__version__, version, *host(), repr(PIPELINE), str(level), text)
     found = cache.load(key)
     if found is None:
-        found = bytes(_generator().emit_object(optimized(text)))
+        module = optimized(text) if level == BEST else _hardly_optimized(text)
+        found = bytes(_generator(level).emit_object(module))
         cache.store(key, found)
     return found
 
@@ -135,14 +148,19 @@ class _Method(ctypes.Structure):
     )
 
 
-_FASTCALL = 0x80  # METH_FASTCALL
+_FASTCALL, _KEYWORDS = 0x80, 0x02  # METH_FASTCALL, METH_KEYWORDS
+_METHODS: list[_Method] = []  # of classes: Python keeps their addresses
 
 
 class Code:
-    """A compiled module; it lives as long as this object."""
+    """A compiled module; it lives as long as this object.
 
-    def __init__(self, text: str) -> None:
-        data = object_code(text)
+    What consists of calls gains little from LLVM's optimizations, which take most of the time of compiling:
+    for that there is the level `QUICKEST`.
+    """
+
+    def __init__(self, text: str, level: int = BEST) -> None:
+        data = object_code(text, level)
         for name in BLAS:
             if f"@everyo_{name}(" in text:
                 _link(name)
@@ -164,6 +182,17 @@ class Code:
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         return make(ctypes.addressof(self._methods[-1]), owner, None)
+
+
+def method(kind: type, name: str, address: int, doc: str) -> Any:
+    """Return a function as a method of a class; it stays for good, and so must its code.
+
+    It takes positional arguments, and those with names, as ``(self, arguments, count, names)``.
+    """
+    _METHODS.append(_Method(name.encode(), address, _FASTCALL | _KEYWORDS, doc.encode()))
+    make = ctypes.pythonapi.PyDescr_NewMethod
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
+    return make(kind, ctypes.addressof(_METHODS[-1]))
 
 
 def _link(name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
+from everyo.compiler.again import compute_again
 from everyo.compiler.graph import Graph, Op, Value, transposed
 from everyo.compiler.layout import read_in_order, spell_out
 from everyo.compiler.products import accumulate_products
@@ -76,6 +77,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("short products spelled out", spell_out),
     ("without dead code", drop_unused),
     ("products accumulated", accumulate_products),
+    ("neighbours computed again", compute_again),
 )
 
 

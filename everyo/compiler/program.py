@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from threading import get_ident
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Program:
         self.core = improved(seen("lowered", lower(graph)))
         self.module = Module(self.core, states)
         self.code = Code(self.module.text)
-        self._constants = tuple(
+        self.constants = tuple(
             np.ascontiguousarray(v.op.params["array"]) for v in self.module.constants if v.op is not None
         )
         self._specs = [(v.shape, v.dtype) for v in graph.inputs]
@@ -63,11 +63,11 @@ class Program:
         addresses = [ctypes.cast(c, ctypes.c_void_p).value or 0 for c in self._callbacks]
         run = pool.runner() if self.module.parallel else 0
         facts = table(self.module.entry, run, threads or pool.count(), addresses)
-        table_of_facts = np.array(facts, np.int64)
-        self._enter = self.code.builtin("everyo_door", table_of_facts)
+        self.table = np.array(facts, np.int64)
+        self._enter = self.code.builtin("everyo_door", self.table)
         self._end: Any = None
         if self.module.states:
-            self._end = self.code.builtin("everyo_end", table_of_facts)
+            self._end = self.code.builtin("everyo_end", self.table)
             for _, o in self.module.states:  # their arrays are chosen when the end begins
                 self._shapes[o] = (0,)
         self._arenas: list[Any] = []
@@ -96,11 +96,8 @@ class Program:
     ) -> tuple[Any, ...] | None:
         """Run, or return None where an array is not as it was: another shape or dtype, or not contiguous."""
         results = tuple(map(self._reused if self._spare else empty, self._shapes, self._dtypes))
-        try:
-            arena = self._arenas.pop()
-        except IndexError:
-            arena = empty(self.module.arena + ALIGNMENT, np.uint8)
-        inputs = arrays + self._constants if self._constants else arrays
+        arena = self.memory()
+        inputs = arrays + self.constants if self.constants else arrays
         code = self._enter(inputs, results, arena)
         if not code and (self._end is not None or writing is not _writes_nothing):
             results = self._ended(inputs, results, arena, owns, writing)
@@ -109,7 +106,14 @@ class Program:
             return results
         if code == CHANGED:
             return None
-        raise self._failure(code)
+        self.fail(code)
+
+    def memory(self) -> Any:
+        """Return memory for one call: what a call before has left, if there is some."""
+        try:
+            return self._arenas.pop()
+        except IndexError:
+            return empty(self.module.arena + ALIGNMENT, np.uint8)
 
     def _ended(
         self, inputs: tuple[Any, ...], results: tuple[Any, ...], arena: Any, owns: Owns, writing: Writing
@@ -148,10 +152,10 @@ class Program:
         if spare is not None and len(spare) < SPARE and array.base is None and array.flags.carray:
             spare.append(array)
 
-    def _failure(self, code: int) -> BaseException:
-        """Return what a callback raised, or the error for a check that failed."""
+    def fail(self, code: int) -> NoReturn:
+        """Raise what a callback raised, or the error for a check that failed, by what was returned."""
         if code >= FIRST_MESSAGE:
-            return IndexingError(
+            raise IndexingError(
                 self.module.messages[code - FIRST_MESSAGE],
                 operation=self.graph.name,
                 expected="indices inside the axes",
@@ -159,8 +163,8 @@ class Program:
                 remedy="run the function without compiling it to see which",
             )
         if code == NO_MEMORY:
-            return MemoryError(f"{self.graph.name}: no memory for the states of a while_loop to go back over")
-        return self._errors.pop(get_ident())
+            raise MemoryError(f"{self.graph.name}: no memory for the states of a while_loop to go back over")
+        raise self._errors.pop(get_ident())
 
 
 def _fit(array: Any, shape: tuple[int, ...], dtype: Any) -> Any:

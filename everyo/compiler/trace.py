@@ -7,7 +7,6 @@ reaches from outside become inputs of the graph, read anew at each call.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,22 +14,24 @@ import numpy as np
 
 from everyo.compiler import asked
 from everyo.compiler.attributes import Attributes
-from everyo.compiler.cells import Cell, DataCell, GradientCell, ItemCell, OuterCell
+from everyo.compiler.cells import Cell, DataCell, GradientCell, OuterCell
+from everyo.compiler.draws import drawn_anew
 from everyo.compiler.gradients import Gradients, unwatch, watch
 from everyo.compiler.graph import Graph, Value
 from everyo.compiler.infer import infer
+from everyo.compiler.items import Items
+from everyo.compiler.meeting import ends, in_dtype, in_own, met
+from everyo.compiler.values import Values
 from everyo.core.dispatch import _carries_gradient, explain, record, recorded, wrap
 from everyo.core.dtypes import DIFFERENTIABLE, default_for
 from everyo.core.modes import begin, current_mode, is_constant
-from everyo.core.operands import WEAK
+from everyo.core.operands import WEAK, WEAK_KINDS
 from everyo.core.primitive import Primitive
 from everyo.core.registry import forget_kernels, get_primitive, op, remember_kernels
 from everyo.core.tape import FREED
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced, is_number, require_outer, staging, top_of
 from everyo.errors import CompileError, EveryOError, describe
-from everyo.ops.batched_draws import drawn
-from everyo.ops.replay import unwatched, watching
 from everyo.transforms.custom_values import noting
 
 OPERATORS = frozenset(
@@ -105,35 +106,6 @@ class Symbol(Traced):
         )
 
 
-def _met(primitive: Primitive, dtypes: Sequence[Any], example: Any, x: Any) -> Any:
-    """Return the dtype that a number takes beside others; None for one that holds it, to compare it."""
-    dtype = np.result_type(*dtypes, example)
-    if type(example) is not int or dtype.kind not in "iu" or primitive.name not in COMPARISONS:
-        return dtype
-    return dtype if type(x) is int and x in range(*_ends(dtype)) else None
-
-
-def _ends(dtype: Any) -> tuple[int, int]:
-    """Return the least integer of a dtype, and the first beyond it."""
-    limits = np.iinfo(dtype)
-    return int(limits.min), int(limits.max) + 1
-
-
-def _in_own(number: Any) -> Any:
-    """Return a number in its own dtype; an integer beyond 64 bits, which is only compared, as infinite."""
-    if type(number) is int and not -(2**63) <= number < 2**64:
-        return np.asarray(math.copysign(math.inf, number))
-    return np.asarray(number)
-
-
-def _in_dtype(number: Any, dtype: Any) -> Any:
-    """Return a number in a dtype; a bound of `clip` may lie beyond an integer dtype, and means its end."""
-    if type(number) is int and dtype.kind in "iu":
-        least, end = _ends(dtype)
-        number = min(max(number, least), end - 1)
-    return np.asarray(number).astype(dtype)
-
-
 def leads_back(x: Tensor) -> bool:
     """Whether a backward pass from a result could go on: a training step has used its graph up."""
     return x.grad_node is not None and x.grad_node.saved is not FREED
@@ -161,6 +133,8 @@ class Tracer(Interpreter):
         What the function has asked of them: the answer for each position and attribute.
     gradients : Gradients
         What it did to those of tensors from outside.
+    items : Items
+        What it reads and writes of dicts.
     attributes : Attributes
         What it has read of modules, shared with the trace around it.
     parent : Tracer or None
@@ -183,7 +157,8 @@ class Tracer(Interpreter):
         self.cleared: list[Tensor] = []
         self.gradients = Gradients(self)
         self.attributes = Attributes()
-        self._items: dict[Any, Tensor] = {}
+        self.values = Values(self)
+        self.items = Items(self)
         self.guards: dict[Any, tuple[Callable[[], Any], Any]] = {}
         self.arguments: dict[Value, Any] = {}
         self.asked: dict[tuple[int, str], bool] = {}
@@ -270,7 +245,7 @@ class Tracer(Interpreter):
         if (
             not anchored and primitive.name not in OPERATORS
         ):  # a number alone becomes a tensor, as it does eagerly
-            inputs = [self.strong(x) for x in inputs]
+            inputs = self._alone(inputs, primitive.broadcasts)
             weak, anchored = [False] * len(inputs), True
         examples = []
         for x, is_weak in zip(inputs, weak, strict=True):
@@ -285,10 +260,14 @@ class Tracer(Interpreter):
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             raise explain(primitive, examples, params, error) from error
         dtypes = [e.dtype for e in examples if hasattr(e, "dtype")]
-        values = [
-            self._operand(x, _met(primitive, dtypes, example, x) if w and dtypes else None)
+        made = specs[0][1] if specs else None
+        taken = [
+            met(primitive, dtypes, type(example), x, made) if w and dtypes else None
             for x, w, example in zip(inputs, weak, examples, strict=True)
         ]
+        if primitive.name == "clip":
+            inputs = [self._bound(x, dtype) for x, dtype in zip(inputs, taken, strict=True)]
+        values = [self._operand(x, dtype) for x, dtype in zip(inputs, taken, strict=True)]
         outs = self.graph.add(primitive.name, values, specs, **params)
         self.graph.ops[-1].primitive = primitive
         return values, outs, not anchored and bool(inputs)
@@ -299,9 +278,33 @@ class Tracer(Interpreter):
         assert value is not None
         return self.symbol(value)
 
+    def _alone(self, numbers: Sequence[Any], promoted: bool) -> list[Tensor | None]:
+        """Return the operands of an operation on numbers alone as tensors, `promoted` by the strongest."""
+        kinds = [None if x is None else np.asarray(self._example(x)).dtype.kind for x in numbers]
+        strongest = default_for(max((k for k in kinds if k), key="biufc".index))
+
+        def made(x: Any, kind: str) -> Tensor:
+            if strongest is None or not promoted or kind not in WEAK_KINDS:
+                return self.strong(x)
+            return self.symbol(self._known(x, np.result_type(strongest, WEAK_KINDS[kind])))
+
+        return [None if kind is None else made(x, kind) for x, kind in zip(numbers, kinds, strict=True)]
+
     def number(self, x: Tensor) -> Tensor:
         """Return a value of the graph as a number, which takes the dtype of what it meets."""
         return self.symbol(x.data.value, weak=True)
+
+    def _bound(self, x: Any, dtype: Any) -> Any:
+        """Return a bound of `clip`, which may lie beyond an integer dtype, and then means its end."""
+        if dtype is None or dtype.kind not in "iu":
+            return x
+        least, end = ends(dtype)
+        if type(x) is int:
+            return min(max(x, least), end - 1)
+        if not self.mine(x) or x.dtype.kind not in "iu" or x.dtype == dtype:
+            return x
+        _, (bound,), _ = self.emit(get_primitive("clip"), [self.symbol(x.data.value), least, end - 1], {})
+        return self.symbol(bound)
 
     def _counted(self, x: Any) -> Any:
         """Return a truth value as the number that Python computes with."""
@@ -332,7 +335,7 @@ class Tracer(Interpreter):
             if top_of([x.data]) is not None:
                 return self._outer(x)
             return self.read(DataCell(x))
-        return self.constant(_in_own(x) if dtype is None else _in_dtype(x, dtype))
+        return self.constant(in_own(x) if dtype is None else in_dtype(x, dtype))
 
     def _outer(self, x: Tensor) -> Value:
         """Return the input of a body that stands for a value of an enclosing trace."""
@@ -352,6 +355,12 @@ class Tracer(Interpreter):
         """Return a value that is part of the program."""
         return self.graph.add("constant", [], [(array.shape, array.dtype)], array=np.array(array))[0]
 
+    def fixed(self, out: Any) -> Any:
+        """Return the result, or results, of an operation on NumPy arrays alone as constants."""
+        if isinstance(out, tuple):
+            return tuple(map(self.fixed, out))
+        return self.symbol(self.constant(out.data))
+
     def beneath(self, x: Any) -> Value | None:
         """Return the value of this graph at the bottom of a tensor of any transformation, or None."""
         data = x
@@ -363,26 +372,9 @@ class Tracer(Interpreter):
         """Append a call of a Python function on arrays, for its effect."""
         self.graph.add("python", values, [], python=function)
 
-    def drawn(
-        self, generator: Any, operation: str, shape: tuple[int, ...], draw: Callable[..., Any], at_once: bool
-    ) -> Tensor:
+    def drawn(self, *draw: Any) -> Tensor:
         """Return random numbers that are drawn each time the program comes here, as eager code draws them."""
-        state = generator.get_state()
-
-        def emitted(shape: tuple[int, ...]) -> Tensor:
-            with unwatched():
-                example = np.asarray(draw(shape))
-            spec = [(example.shape, example.dtype)]
-            return self.symbol(self.graph.add("python", [], spec, python=lambda: draw(shape))[0])
-
-        def staged(shape: tuple[int, ...]) -> Tensor:
-            watch = watching()
-            return emitted(shape) if watch is None else watch.traced(lambda: emitted(shape))
-
-        try:
-            return drawn(generator._backend.xp, operation, shape, staged, lambda x: x, at_once)
-        finally:
-            generator.set_state(state)
+        return drawn_anew(self, *draw)
 
     def guard(self, owner: Any, name: str, read: Callable[[], Any]) -> Any:
         """Return something that is part of the program: where it changes, another program is compiled."""
@@ -398,21 +390,12 @@ class Tracer(Interpreter):
         return asked.answer(self, x, name)
 
     def item(self, container: Any, key: Any) -> Tensor:
-        """Return an item of a dict or list, a number or an array, that is read anew at each call."""
-        place = ("item", id(container), key)
-        if place not in self._items:
-            cell = ItemCell(container, key)
-            self._items[place] = self.symbol(self.read(cell), weak=cell.is_number)
-        return self._items[place]
+        """Return an item of a dict, a number or an array, that is read anew at each call."""
+        return self.items.read(container, key)
 
-    def put(self, container: Any, key: Any, value: Tensor) -> None:
+    def put(self, container: Any, key: Any, value: Any) -> None:
         """Make an item take a value, now for what follows and at the end of each call."""
-        old = self.item(container, key)
-        place = ("item", id(container), key)
-        cell, _ = self.cells[place]
-        new = self.cast(value.data.value, old.dtype) if value.dtype != old.dtype else value.data.value
-        self._items[place] = self.symbol(new, old.data.weak)
-        self.write(cell, new)
+        self.items.put(container, key, value)
 
     def read(self, cell: Cell) -> Value:
         """Return the input of the graph that stands for something outside."""
@@ -458,10 +441,13 @@ class Tracer(Interpreter):
         adopted, self._adopted = self._adopted, []
         written, cleared = self.gradients.put_back()
         if error is None:
+            self.items.finish()
             self.cleared = cleared
             for x, gradient in written:
                 if self.mine(gradient) or not gradient.level:
-                    self.write(GradientCell(x), self._known(gradient))
+                    cell = GradientCell(x)
+                    cell.node = leads_back(gradient)
+                    self.write(cell, self._known(gradient))
         for reference, data, node in adopted:
             target = reference()
             if target is not None and self.mine(target):
@@ -470,14 +456,16 @@ class Tracer(Interpreter):
                 target.data, target.grad_node = data, node
         super().__exit__(kind, error, trace)
 
-    def _known(self, x: Tensor) -> Value:
-        value = self._operand(x, None)
+    def _known(self, x: Any, dtype: Any = None) -> Value:
+        value = self._operand(x, dtype)
         assert value is not None
         return value
 
     def _changed(self, x: Tensor, before: Any) -> None:
         """Note the value, and whether there is a graph, that a tensor from outside has at the end."""
+        if before is not None and before.is_leaf and self.gradients.made(before):
+            return
         cell = DataCell(x)
-        if x.grad_node is not before:
+        if x.grad_node is not before or before is None:
             cell.node = leads_back(x)
         self.write(cell, x.data.value)

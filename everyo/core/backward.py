@@ -103,7 +103,8 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    allow_unused: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """Return the gradients of `outputs` with respect to `inputs`; no ``grad`` attribute changes.
 
@@ -120,8 +121,10 @@ def grad(
         Keep what was saved for another pass. Default: `create_graph`.
     create_graph : bool, default False
         Record the pass itself, for derivatives of higher order.
-    allow_unused : bool, default False
+    allow_unused : bool, default `materialize_grads`
         Return None for an input that the outputs do not depend on, instead of raising.
+    materialize_grads : bool, default False
+        Return zeros for such an input.
 
     Returns
     -------
@@ -135,7 +138,7 @@ def grad(
     ShapeError, DTypeError
         If a given gradient does not fit its output.
     ArgumentError
-        If there is no output or no input.
+        If there is no output or no input, or ``materialize_grads=True`` beside ``allow_unused=False``.
 
     Examples
     --------
@@ -146,12 +149,23 @@ def grad(
     >>> print(g.detach(), h)
     [27.] [18.]
     """
+    if materialize_grads and allow_unused is False:
+        raise ArgumentError(
+            "zeros in place of what is unused allow it to be unused",
+            operation="grad",
+            expected="allow_unused left out, or True",
+            found="allow_unused=False beside materialize_grads=True",
+            remedy="leave one of the two out",
+        )
     roots, chosen = _as_tuple(outputs, "outputs"), _as_tuple(inputs, "inputs")
     nodes = [x._require_node("grad") for x in chosen]
     arrived = run(roots, _as_seeds(grad_outputs, roots), set(nodes), retain_graph, create_graph)
     results: list[Tensor | None] = []
     for i, (x, node) in enumerate(zip(chosen, nodes, strict=True)):
         cotangent = arrived.get(node)
+        if cotangent is None and materialize_grads:
+            results.append(op.zeros_like(x))
+            continue
         if cotangent is None and not allow_unused:
             raise GraphStateError(
                 f"input {i} was not used to compute the outputs",
@@ -159,7 +173,7 @@ def grad(
                 inputs=describe(x),
                 expected="inputs that the outputs depend on",
                 found="no path from the outputs",
-                remedy="pass allow_unused=True to get None for it",
+                remedy="pass allow_unused=True to get None for it, or materialize_grads=True for zeros",
             )
         results.append(None if cotangent is None else leave(cotangent, x))
     return tuple(results)

@@ -9,7 +9,8 @@ from everyo.core.device import backend_for
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode
 from everyo.core.tensor import Tensor
-from everyo.errors import GraphStateError, describe
+from everyo.core.traced import refuse_traced, staging
+from everyo.errors import CompileError, GraphStateError, describe
 
 _COPY = "copy x.detach(), or use x.clone(), which stays in the graph"
 
@@ -27,6 +28,8 @@ def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
         inside: Tensor = op.copy(tensor)
         return inside
     _require_leaf(tensor, "deepcopy", _COPY)
+    if staging.get() is not None:
+        return _in_program(tensor, "deepcopy")
     copied = _leaf(type(tensor), tensor.data.copy(), tensor.grad_node is not None)
     memo[id(tensor)] = copied
     if tensor.grad is not None:
@@ -41,6 +44,8 @@ def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
 def shallow_copy(tensor: Tensor) -> Tensor:
     """Return another leaf of the same class that shares the array; what `copy.copy` calls."""
     _require_leaf(tensor, "copy", _COPY)
+    if staging.get() is not None:
+        return _in_program(tensor, "copy")
     rebuild, content, state = reduce(tensor)
     copied: Tensor = rebuild(*content)
     if state is not None:
@@ -48,9 +53,25 @@ def shallow_copy(tensor: Tensor) -> Tensor:
     return copied
 
 
+def _in_program(tensor: Tensor, operation: str) -> Tensor:
+    """Return a copy of a tensor from outside as a value of the program that is being compiled."""
+    if tensor.requires_grad or tensor.grad is not None:
+        raise CompileError(
+            "a copy of a leaf with a gradient of its own cannot be made in a compiled function",
+            operation=operation,
+            inputs=describe(tensor),
+            expected="a tensor without a gradient that does not require one",
+            found="a parameter, or a tensor that holds a gradient",
+            remedy="copy x.detach(), use x.clone(), which stays in the graph, or copy it outside",
+        )
+    copied: Tensor = op.copy(tensor)
+    return copied
+
+
 def reduce(tensor: Tensor) -> Any:
     """Return what pickle stores; a gradient loses its graph."""
     _require_leaf(tensor, "pickle", "pickle x.detach()")
+    refuse_traced("pickle", "a pickle of a tensor", "pickle it outside of the function")
     grad = tensor.grad if tensor.grad is None or tensor.grad.is_leaf else tensor.grad.detach()
     array = tensor.backend.to_numpy(tensor.data)
     content = type(tensor), array, tensor.device, tensor.grad_node is not None, grad

@@ -49,7 +49,7 @@ class Backend(Protocol):
         ...
 
     def scalar_like(self, value: Any, array: Any) -> Any:
-        """Return a Python number as a 0-d array of the dtype of `array`, where that is quicker.
+        """Return a real Python number as a 0-d array of the dtype of `array`, where that is quicker.
 
         The number itself comes back wherever the array would make another result (of another dtype). An
         array is kept and given out again, for arrays of the same class and dtype.
@@ -133,6 +133,8 @@ def scalar_like(value: Any, array: Any) -> Any:
         if backend_of(array) is None:
             return value
         known = _numbers.setdefault(array.__class__, {})
+    if value.__class__ is complex:  # which may equal a real number
+        return value
     try:
         return known[array.dtype, value]
     except KeyError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from everyo.core import device
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import current_mode
-from everyo.core.operands import WEAK, coerce, require_numeric, without_lists
+from everyo.core.operands import WEAK, coerce, require_numeric, stacked, tensors_in, without_lists
 from everyo.core.registry import no_kernel
 from everyo.core.tape import Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
@@ -65,6 +65,8 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
                 mask |= bit
             x = x.data
         elif x.__class__ not in WEAK:
+            if isinstance(x, (list, tuple)) and next(tensors_in(x), None) is not None:
+                return apply(primitive, stacked(inputs), params)
             require_numeric(x, primitive.name)
             tensors = False
         arrays.append(x)
@@ -76,12 +78,15 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
     kernel = primitive.kernels.get(kind)
     if kernel is None or not uniform:
         traced = top_of(arrays)
-        interpreter = staging.get() if traced is None else traced.interpreter
+        interpreter: Any = staging.get() if traced is None else traced.interpreter
         if interpreter is not None and (traced is not None or any(isinstance(x, Tensor) for x in inputs)):
             if not interpreter.active:
                 interpreter.refuse_foreign(primitive, inputs)
             operands = inputs if tensors else without_lists(primitive, inputs)
             return _interpret(interpreter, primitive, operands, params)
+        if interpreter is not None:  # of NumPy arrays and numbers alone, while a function is compiled
+            with staged(None):
+                return interpreter.fixed(apply(primitive, inputs, params))
         arrays = coerce(primitive, arrays)
         kernel = primitive.kernel_for(arrays)
     try:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from _thread import _local
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from everyo.core.traced import refuse_traced
 from everyo.errors import DTypeError
 
 DType: TypeAlias = "np.dtype[Any]"
@@ -22,30 +23,23 @@ complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 DIFFERENTIABLE = frozenset("fc")  # numpy kinds that may require grad: float and complex
 _COMPLEX_OF: dict[DType, DType] = {float16: complex64, float32: complex64, float64: complex128}
 _default_float: DType = float32
-
-
-class _Here(_local):
-    """What the default is in this thread for now, if it is another one."""
-
-    dtype: DType | None = None
-
-
-_here = _Here()
+# What the default is in this thread or task for now, if it is another one.
+_here: ContextVar[DType | None] = ContextVar("everyo_default_dtype", default=None)
 
 
 def get_default_dtype() -> DType:
     """Return the float dtype that Python numbers and lists take; float32 unless it was set."""
-    return _here.dtype or _default_float
+    return _here.get() or _default_float
 
 
 @contextlib.contextmanager
 def in_double_precision() -> Iterator[None]:
     """Let Python's floats be float64, as they are in NumPy's functions."""
-    before, _here.dtype = _here.dtype, float64
+    before = _here.set(float64)
     try:
         yield
     finally:
-        _here.dtype = before
+        _here.reset(before)
 
 
 def set_default_dtype(dtype: Any) -> None:
@@ -79,6 +73,7 @@ def set_default_dtype(dtype: Any) -> None:
             found=str(resolved),
             remedy="pass eo.float32 or eo.float64",
         )
+    refuse_traced("set_default_dtype", "another default dtype", "set it outside of the function")
     _default_float = resolved
 
 

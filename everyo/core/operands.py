@@ -1,8 +1,8 @@
-"""Operands that are no tensors: Python numbers, and lists that become arrays."""
+"""Operands that are no tensors: Python numbers, and lists that become arrays or, of tensors, a tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everyo.core import device
@@ -16,6 +16,30 @@ if TYPE_CHECKING:
 
 WEAK = frozenset({int, float, complex, bool})  # Python scalars take the dtype of what they meet
 WEAK_KINDS = {"i": 0, "u": 0, "f": 0.0, "c": 0j}  # a number for each kind of data that is weak in lists
+
+_stacking: list[Callable[[Any], Tensor]] = []
+
+
+def tensors_in(data: Any) -> Iterator[Tensor]:
+    """Yield the tensors in nested lists."""
+    if isinstance(data, Tensor):
+        yield data
+    elif isinstance(data, (list, tuple)) and not set(map(type, data)) <= WEAK:
+        for item in data:
+            yield from tensors_in(item)
+
+
+def stack_lists_by(function: Callable[[Any], Tensor]) -> None:
+    """Let `function` make nested lists that contain tensors one tensor; it consists of operations."""
+    _stacking[:] = [function]
+
+
+def stacked(inputs: Sequence[Any]) -> list[Any]:
+    """Return operands with a tensor in place of nested lists that contain tensors: their graph stays."""
+    return [
+        _stacking[0](x) if isinstance(x, (list, tuple)) and next(tensors_in(x), None) is not None else x
+        for x in inputs
+    ]
 
 
 def coerce(primitive: Primitive, values: Sequence[Any]) -> list[Any]:

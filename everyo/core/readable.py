@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from everyo.core.modes import current_mode
-from everyo.core.traced import Traced, readings
+from everyo.core.traced import Traced, readings, staging
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
 
 if TYPE_CHECKING:
@@ -80,6 +80,9 @@ class Readable:
             noted.append(operation)
         while isinstance(data, (Traced, Readable)):
             data = data.concrete(operation) if isinstance(data, Traced) else data.data
+        tracer = staging.get()
+        if tracer is not None:
+            tracer.values.looked(self, operation)
         return data
 
     def _host(self, operation: str) -> Any:

@@ -90,13 +90,17 @@ class Node:
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after this node's rule has run.
 
-        A tuple that it returns replaces `grad_inputs`. The gradients are plain transposes, as in
+        A tuple that it returns replaces `grad_inputs`; what it changes of them in place counts as well. The
+        gradients are plain transposes, as in
         `backward_fn`; of an operation with several results they are a dict by result position.
         """
         return RemovableHandle(self.ensure_extras().after, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(grad_outputs)`` before this node's rule runs; a tuple it returns replaces them."""
+        """Call ``hook(grad_outputs)`` before this node's rule runs.
+
+        A tuple that it returns replaces them; what it changes of them in place counts as well.
+        """
         return RemovableHandle(self.ensure_extras().before, hook)
 
     def ensure_extras(self) -> Extras:
@@ -214,11 +218,11 @@ class RemovableHandle:
     def __init__(self, hooks: dict[int, Callable[..., Any]], hook: Callable[..., Any]) -> None:
         if not callable(hook):
             raise DTypeError(
-                "a hook is called with gradients",
+                "what should be a hook cannot be called",
                 operation="hook",
                 expected="a callable",
                 found=type(hook).__name__,
-                remedy="pass a function of the gradient",
+                remedy="pass a function of what the hook is told: see help() of the method",
             )
         self._hooks, self._key = hooks, next(self._keys)
         hooks[self._key] = hook

@@ -15,7 +15,7 @@ from everyo.core.modes import current_mode
 from everyo.core.readable import Readable, not_an_array
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node, RemovableHandle
-from everyo.core.traced import Traced, innermost, readings, staging
+from everyo.core.traced import Traced, innermost, readings, refuse_traced, staging
 from everyo.errors import DTypeError, GraphStateError, describe
 
 
@@ -178,6 +178,8 @@ class Tensor(Readable):
             If the tensor is neither floating-point nor complex.
         GraphStateError
             If an operation made the tensor and `requires_grad` is False, or in `inference_mode`.
+        CompileError
+            If it would change a tensor from outside while a function is compiled.
 
         Examples
         --------
@@ -186,6 +188,8 @@ class Tensor(Readable):
         >>> x.requires_grad
         True
         """
+        if staging.get() is not None:
+            self._refuse_traced(requires_grad)
         if not requires_grad:
             self._refuse_transformed("requires_grad_", "use x.detach(), a constant of the same value")
             if not self.is_leaf:
@@ -236,7 +240,8 @@ class Tensor(Readable):
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call ``hook(gradient)`` when the gradient of this tensor is complete.
 
-        A tensor that the hook returns takes the gradient's place.
+        A tensor that the hook returns takes the gradient's place; so does what it makes of the gradient in
+        place, as by ``gradient *= 10``.
 
         Returns
         -------
@@ -270,6 +275,16 @@ class Tensor(Readable):
                 expected="a tensor outside of transformations",
                 found=f"a value inside {name}",
                 remedy=remedy,
+            )
+
+    def _refuse_traced(self, requires_grad: bool) -> None:
+        """Raise CompileError for a tensor from outside that would start or stop requiring grad in a trace."""
+        node = self.grad_node
+        if self.level or requires_grad is (node is not None):
+            return
+        if node is None or not staging.get().gradients.made(node):
+            refuse_traced(
+                "requires_grad_", f"requires_grad_({requires_grad}) of a captured tensor", "set it outside"
             )
 
     def _require_node(self, operation: str) -> Node:
@@ -364,6 +379,8 @@ class Tensor(Readable):
         GraphStateError
             If this is a leaf that requires grad and recording is on.
         """
+        if staging.get() is not None and not value.level:  # the program does it, at each call
+            value = op.alias(value)
         if self.grad_node is not None and self.grad_node.is_leaf:
             staged = value.level and value.data.interpreter.writes_outside
             if current_mode().grad or (value.level and not staged):

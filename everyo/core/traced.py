@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from everyo.errors import GraphStateError, UnsupportedOperationError, describe
+from everyo.errors import CompileError, GraphStateError, UnsupportedOperationError, describe
 
 if TYPE_CHECKING:
     from everyo.core.primitive import Primitive
@@ -233,6 +233,18 @@ def top_of(values: Sequence[Any]) -> Traced | None:
             elif level == highest and found is not None and seen is not found.interpreter:
                 raise _elsewhere(seen.name, found.interpreter.name)
     return found
+
+
+def refuse_traced(operation: str, found: str, remedy: str) -> None:
+    """Raise CompileError while a function is traced, for what would happen then and at no call after it."""
+    if staging.get() is not None:
+        raise CompileError(
+            "this would happen once, while the function is traced, and not at each call",
+            operation=operation,
+            expected="operations on tensors, which become part of the program",
+            found=found,
+            remedy=remedy,
+        )
 
 
 def require_outer(x: Tensor, level: int, name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from _heapq import heapify, heappop, heappush, heapreplace  # heapq itself takes a millisecond of the import
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any
 
 from everyo.core import anomaly
@@ -255,10 +255,15 @@ class Walk:
         return repair(cotangents, g, saved) if may_repair(plan.primitive) else cotangents
 
 
-# Elementwise operations with a slope that is infinite somewhere.
+# Elementwise operations with a slope that is infinite, or none, at finite operands; and some of which that
+# is so at infinite ones: `arctan2`, `hypot`, `logaddexp`, `tan`. A test compares the first with the rules.
 _STEEP = frozenset(
-    {"arccos", "arccosh", "arcsin", "arctan2", "arctanh", "cbrt", "cosh", "divide", "exp", "exp2", "expm1",
-     "hypot", "log", "log10", "log1p", "log2", "power", "reciprocal", "rsqrt", "sinh", "sqrt", "tan"}
+    {"arccos", "arccosh", "arcsin", "arctan2", "arctanh", "bessel_i", "bessel_y", "beta", "beta_density",
+     "betainc", "betainc_by_parameters", "betaln", "cbrt", "cosh", "digamma", "divide", "entr", "erfcinv",
+     "erfcx", "erfcx_derivative", "erfinv", "exp", "exp2", "expm1", "fmod", "gamma", "gamma_density",
+     "gammainc", "gammainc_by_a", "gammaincc", "gammaln", "hypot", "kl_div", "log", "log10", "log1p", "log2",
+     "log_ratio", "logaddexp", "logaddexp2", "logit", "ndtri", "polygamma", "polygamma_difference", "power",
+     "reciprocal", "rel_entr", "remainder", "rsqrt", "sinh", "sqrt", "tan", "xlog1py", "xlogy", "zeta"}
 )  # fmt: skip
 
 
@@ -385,13 +390,19 @@ def _written(value: Any) -> Any:
 
 
 def run_gradient_hooks(extras: Extras, g: Any, create_graph: bool) -> Any:
-    """Pass a complete cotangent through the hooks of its tensor, as the gradient users know."""
+    """Pass a complete cotangent through the hooks of its tensor, as the gradient users know.
+
+    What a hook returns takes its place, or what the hook has made of it by in-place statements.
+    """
     complex_ = g.dtype.kind == "c"
     for hook in tuple(extras.on_gradient.values()):
-        shown = op.conj(g) if complex_ else g
-        result = hook(shown if isinstance(shown, Tensor) else wrap(settle(shown)))
+        shown = _shown(op.conj(g) if complex_ else g)
+        before = _contents(shown)
+        result = hook(shown)
         if result is None:
-            continue
+            if all(map(is_, _contents(shown), before)):
+                continue
+            result = shown
         _require_alike(result, g, "a gradient hook")
         g = _passed_on(result, create_graph)
         g = op.conj(g) if complex_ else g
@@ -401,9 +412,13 @@ def run_gradient_hooks(extras: Extras, g: Any, create_graph: bool) -> Any:
 def run_node_hooks(hooks: dict[int, Any], create_graph: bool, values: Any, *context: Any) -> Any:
     """Pass cotangents through the hooks of a node; a tuple that a hook returns replaces them."""
     for hook in tuple(hooks.values()):
-        result = hook(*(tuple(_shown(v) for v in items) for items in (values, *context)))
+        shown = tuple(map(_shown, values))
+        before = _contents(shown)
+        result = hook(shown, *(tuple(map(_shown, items)) for items in context))
         if result is None:
-            continue
+            if all(map(is_, _contents(shown), before)):
+                continue
+            result = shown
         if not isinstance(result, tuple) or len(result) != len(values):
             raise ShapeError(
                 "a node hook returned something else than one cotangent for each that it was given",
@@ -421,7 +436,20 @@ def _shown(value: Any) -> Any:
     value = value.settle() if isinstance(value, Partial) else value
     if isinstance(value, dict):
         return {position: _shown(v) for position, v in value.items()}
-    return value if value is None or isinstance(value, Tensor) else wrap(settle(value))
+    if value is None:
+        return None
+    tensor = wrap(value.data if isinstance(value, Tensor) else settle(value))
+    if isinstance(value, Tensor):  # which others of the pass may hold, too
+        tensor.grad_node = value.grad_node
+    return tensor
+
+
+def _contents(shown: Any) -> list[Any]:
+    """Return the data of a hook's argument: a tensor that was changed in place has other data then."""
+    if isinstance(shown, Tensor):
+        return [shown.data]
+    items = shown.values() if isinstance(shown, dict) else shown or ()
+    return [i for item in items for i in _contents(item)]
 
 
 def _taken(new: Any, old: Any, create_graph: bool) -> Any:

@@ -17,7 +17,7 @@ from everyo.demo.data import load
 from everyo.demo.model import DigitReader
 from everyo.demo.screen import Screen
 from everyo.demo.train import Config, check_gradients, cosine, measure, train_epoch
-from everyo.errors import ArgumentError, UnsupportedOperationError
+from everyo.errors import ArgumentError, UnsupportedOperationError, install
 from everyo.io.atomic import replacing
 from everyo.io.safetensors import save_safetensors
 
@@ -82,7 +82,7 @@ def _require_packages() -> None:
             operation="everyo demo",
             expected="what the extra `train` brings",
             found="not installed",
-            remedy="pip install 'everyo[train]'",
+            remedy=install("train"),
             line="",
         )
 

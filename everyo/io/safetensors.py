@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from everyo.core.tensor import Tensor
-from everyo.errors import DTypeError, SerializationError
+from everyo.errors import DTypeError, SerializationError, install
 from everyo.io.atomic import replacing
 from everyo.ops.creation import asarray, tensor
 
@@ -117,6 +117,6 @@ def _package() -> ModuleType:
             operation="everyo.io",
             expected="safetensors",
             found=str(error),
-            remedy="pip install 'everyo[train]'",
+            remedy=install("train"),
         ) from error
     return safetensors

@@ -25,6 +25,7 @@ from everyo.nn.losses import L1Loss as L1Loss
 from everyo.nn.losses import MSELoss as MSELoss
 from everyo.nn.losses import NLLLoss as NLLLoss
 from everyo.nn.module import Module as Module
+from everyo.nn.normalization import LayerNorm as LayerNorm
 from everyo.nn.parameter import Parameter as Parameter
 from everyo.nn.pooling import AvgPool2d as AvgPool2d
 from everyo.nn.pooling import MaxPool2d as MaxPool2d

@@ -33,10 +33,11 @@ from everyo.ops.axes import normalize_axis
 from everyo.ops.convolution import conv1d, conv2d, conv3d
 from everyo.ops.creation import as_tensor
 from everyo.ops.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
+from everyo.ops.standardizing import layer_norm
 from everyo.ops.stochastic import dropout
 
 __all__ = [
-    "linear", "flatten", "embedding", "dropout",
+    "linear", "flatten", "embedding", "dropout", "layer_norm",
     "conv1d", "conv2d", "conv3d", "avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d",
     "elu", "gelu", "leaky_relu", "log_softmax", "relu", "sigmoid", "silu", "softmax", "softplus", "tanh",
     "cross_entropy", "nll_loss", "binary_cross_entropy_with_logits", "huber_loss", "l1_loss", "mse_loss",

@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from everyo.core.modes import no_grad
 from everyo.core.tensor import Tensor
+from everyo.core.traced import staging
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops import random
+from everyo.ops.creation import fresh
 
 __all__ = [
     "constant_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "uniform_", "xavier_normal_",
@@ -41,7 +44,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 
 def constant_(tensor: Tensor, value: float) -> Tensor:
     """Fill with one value."""
-    return _set(tensor, tensor.backend.xp.full_like(tensor.data, value))
+    return _set(tensor, tensor.backend.xp.full(tuple(tensor.shape), value, dtype=tensor.dtype))
 
 
 def zeros_(tensor: Tensor) -> Tensor:
@@ -110,6 +113,10 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 
 
 def _set(tensor: Tensor, value: Any) -> Tensor:
+    if staging.get() is not None:  # where a function is compiled, its program fills the tensor at each call
+        with no_grad():
+            tensor.assign(fresh(value) if not isinstance(value, Tensor) else value)
+        return tensor
     tensor.data = value.data if isinstance(value, Tensor) else value
     return tensor
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everyo.core.copying import same_value
-from everyo.core.settings import same_setting
+from everyo.core.settings import kept, same_setting
 from everyo.core.tensor import Tensor
 from everyo.nn.parameter import Parameter
 
@@ -105,18 +105,27 @@ class Layout:
 class Exact(Layout):
     """A layout in which buffers are leaves and settings count: two that are equal make the same program."""
 
+    def __init__(self, root: Module) -> None:
+        super().__init__(root)
+        found = [
+            (i, name, value)
+            for i, (_, parts) in enumerate(self._modules)
+            for name, kind, value in parts
+            if kind is _SETTING
+        ]
+        self._settings = [(i, name) for i, name, _ in found]
+        self._kept = [kept(value) for _, _, value in found]  # which may change in place
+
     def _parts(self, module: Module) -> Iterator[_Part]:
         for name, kind, value in _parts(module):
             yield name, _BUFFER if kind is _SETTING and type(value) is Tensor else kind, value
-
-    def _settings(self) -> list[Any]:
-        return [[part for part in parts if part[1] is _SETTING] for _, parts in self._modules]
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Exact)
             and self._signature == other._signature
-            and same_setting(self._settings(), other._settings())
+            and self._settings == other._settings
+            and all(map(same_setting, self._kept, other._kept))
         )
 
     __hash__ = Layout.__hash__

@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from everyo.core.dispatch import wrap
+from everyo.core.registry import op
 from everyo.core.settings import watched
 from everyo.core.tape import RemovableHandle
 from everyo.core.tensor import Tensor
@@ -14,6 +14,7 @@ from everyo.errors import ArgumentError, DTypeError, UnsupportedOperationError
 from everyo.nn.layout import PLACES, Exact, Layout
 from everyo.nn.parameter import Parameter
 from everyo.nn.state import IncompatibleKeys, destination, load_state, move
+from everyo.ops.axes import require_callable
 
 
 class Module:
@@ -406,10 +407,11 @@ class Module:
             if set_to_none or parameter.grad is None:
                 parameter.grad = None
             else:
-                parameter.grad = wrap(parameter.backend.xp.zeros_like(parameter.data))
+                parameter.grad = op.zeros_like(parameter)
 
     def apply(self, function: Callable[[Module], Any]) -> Self:
         """Call `function` on every module below and then on this one, each once; return the module."""
+        require_callable(function, "apply", "pass a function of a module")
         for module in _children_first(self, set()):
             function(module)
         return self

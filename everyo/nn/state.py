@@ -8,8 +8,11 @@ from typing import Any, NamedTuple
 from everyo.core.device import backend_for
 from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE, as_dtype
+from everyo.core.modes import no_grad
+from everyo.core.registry import op
 from everyo.core.tape import LeafNode
 from everyo.core.tensor import Tensor
+from everyo.core.traced import refuse_traced, staging
 from everyo.errors import DTypeError, SerializationError
 from everyo.ops.creation import asarray
 
@@ -47,7 +50,7 @@ def load_state(
             continue
         target = targets[name]
         try:
-            value = asarray(values[name])
+            value = asarray(values[name]).detach()
         except DTypeError:
             faults.append(f"value of {name}: {type(values[name]).__name__}, not an array of numbers")
             continue
@@ -55,6 +58,8 @@ def load_state(
             faults.append(f"shape of {name}: {value.shape}, but the module has {target.shape}")
         elif _RANK[value.dtype.kind] > _RANK[target.dtype.kind]:
             faults.append(f"dtype of {name}: {value.dtype}, but the module has {target.dtype}")
+        elif staging.get() is not None:  # the program loads it, at each call
+            arrays[name] = op.astype(value, dtype=target.dtype)
         else:
             arrays[name] = converted(value, target.device, target.dtype, copy=True)
     if faults:
@@ -67,7 +72,11 @@ def load_state(
             + ("; strict=False loads the names that match" if missing or unexpected else ""),
         )
     for name, array in arrays.items():
-        targets[name].data = array
+        if isinstance(array, Tensor):
+            with no_grad():
+                targets[name].assign(array)
+        else:
+            targets[name].data = array
     return IncompatibleKeys(missing, unexpected)
 
 
@@ -102,6 +111,7 @@ def destination(where: tuple[Any, ...], device: str | None, dtype: Any) -> tuple
 
 def move(tensors: Sequence[Tensor], device: str | None, dtype: Any) -> None:
     """Convert parameters, buffers and their gradients where they stand; integers keep their dtype."""
+    refuse_traced("to", "parameters that change their dtype or device", "convert them outside")
     if dtype is not None and dtype.kind == "f" and any(t.dtype.kind == "c" for t in tensors):
         raise DTypeError(
             "a complex parameter or buffer would lose its imaginary part",

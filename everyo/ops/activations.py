@@ -13,7 +13,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
-from everyo.ops.creation import as_tensor, real_number
+from everyo.ops.creation import real_number
 from everyo.ops.families import discrete, elementwise, primitive
 from everyo.ops.reductions import inexact
 
@@ -104,6 +104,28 @@ def _softplus(xp: Any, x: Any) -> Any:
     return xp.maximum(x, 0.0) + xp.log1p(xp.exp(xp.copysign(x, -1.0)))  # half the time of xp.logaddexp
 
 
+_FAR = 1e4  # exp(-_FAR) is 0, and _FAR a number, in every precision
+
+
+def _multiple_slope(g: Any, x: Any, beta: float) -> Any:
+    return g * op.sigmoid(beta * x)
+
+
+@primitive(
+    _multiple_slope,
+    _multiple_slope,
+    family="elementwise",
+    samples=lambda: [*_slopes(beta=2.0), *_slopes(beta=-0.5)],
+)
+def _softplus_of_multiple(xp: Any, x: Any, *, beta: float) -> Any:
+    """``softplus(beta x) / beta``, also where the multiple would overflow."""
+    steepness, size = math.fabs(beta), xp.abs(_ordered(x))
+    if steepness > 1.0:
+        size = xp.minimum(size, _FAR / steepness)
+    far = xp.maximum(x, 0.0) if beta > 0.0 else xp.minimum(x, 0.0)
+    return far + xp.log1p(xp.exp(size * -steepness)) / beta
+
+
 def softplus(x: Any, /, beta: float = 1.0) -> Tensor:
     """Smooth version of relu, ``log(1 + exp(beta x)) / beta``, elementwise, without overflow.
 
@@ -128,7 +150,7 @@ def softplus(x: Any, /, beta: float = 1.0) -> Tensor:
     [   0. 1000.]
     """
     beta = real_number(beta, "softplus", "beta")
-    return _softplus(x) if beta == 1.0 else _softplus(as_tensor(x) * beta) / beta
+    return _softplus(x) if beta == 1.0 else apply(_softplus_of_multiple, (x,), {"beta": beta})
 
 
 def log_sigmoid(x: Any, /) -> Tensor:
@@ -175,6 +197,9 @@ def silu(xp: Any, x: Any) -> Any:
     """
     if x.size >= LARGE and (found := accelerated("silu", x)) is not None:
         return found
+    if x.dtype == xp.float16:  # rounded once: far below 0 its sigmoid has few bits
+        wide = x.astype(xp.float32)
+        return (wide * xp.sigmoid(wide)).astype(x.dtype)
     return x * xp.sigmoid(x)
 
 
@@ -309,7 +334,7 @@ def _elu_slope(g: Any, x: Any, alpha: float) -> Any:
     samples=lambda: [*_slopes(alpha=1.0), *_slopes(alpha=0.5)],
 )
 def _elu(xp: Any, x: Any, *, alpha: float) -> Any:
-    return xp.where(_ordered(x) > 0, x, alpha * xp.expm1(xp.minimum(x, 0)))
+    return xp.where(_ordered(x) < 0, alpha * xp.expm1(xp.minimum(x, 0)), x)  # -0.0 stays itself
 
 
 def elu(x: Any, /, alpha: float = 1.0) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from everyo.backends.accelerated import fused
 from everyo.core.operands import WEAK
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
@@ -63,7 +64,7 @@ def multiply(xp: Any, x1: Any, x2: Any) -> Any:
 
 
 # x1 / x2 / x2, not x1 / (x2 * x2): the square of a small or large number leaves the range of the dtype.
-@elementwise(lambda g, x2: g / x2, lambda g, x1, x2: -g * (x1 / x2 / x2), domain=((-2.0, 2.0), (0.5, 2.0)))
+@elementwise(lambda g, x2: g / x2, lambda g, x1, x2: -(g * (x1 / x2 / x2)), domain=((-2.0, 2.0), (0.5, 2.0)))
 def divide(xp: Any, x1: Any, x2: Any) -> Any:
     """Quotient, elementwise: ``d(x1 / x2) = dx1 / x2 - x1 / x2**2 dx2``. Integers give floats.
 
@@ -171,6 +172,11 @@ def _power_in_base(g: Any, x1: Any, x2: Any) -> Any:
         if x2 == 1:
             return g
         return g * (2 * x1 if x2 == 2 else x2 * x1 ** (x2 - 1))
+    return _general_slope_in_base(g, x1, x2)
+
+
+@fused
+def _general_slope_in_base(g: Any, x1: Any, x2: Any) -> Any:
     # There the base must not meet 1 / x1; elsewhere the product keeps its derivative in the exponent.
     pole = op.logical_and(x2 == 0, op.logical_not(op.isfinite(1 / x1)))
     return g * (x2 * op.where(pole, 1, x1) ** (x2 - 1))
@@ -180,6 +186,11 @@ def _power_in_exponent(g: Any, x1: Any, out: Any) -> Any:
     """``x1**x2 * log(x1)``, and 0 where the base is 0 and the power finite."""
     if type(x1) in WEAK and not isinstance(x1, complex) and x1 > 0:
         return g * (out * math.log(x1))
+    return _general_slope_in_exponent(g, x1, out)
+
+
+@fused
+def _general_slope_in_exponent(g: Any, x1: Any, out: Any) -> Any:
     constant = op.logical_and(x1 == 0, op.isfinite(out))
     base = op.astype(op.where(constant, 1, x1), dtype=out.dtype)  # complex powers of a real base
     return g * (out * op.log(base))
@@ -278,7 +289,7 @@ def rsqrt(xp: Any, x: Any) -> Any:
     return xp.divide(1, xp.sqrt(x))
 
 
-@elementwise(lambda g, out: g / (3 * out * out), domain=(0.2, 2.0))
+@elementwise(lambda g, out: g / (3 * out) / out, domain=(0.2, 2.0))
 def cbrt(xp: Any, x: Any) -> Any:
     """Cube root of real numbers, elementwise: ``d cbrt(x) = dx / (3 cbrt(x)**2)``, infinite at 0.
 
@@ -325,7 +336,7 @@ def _abs_tangent(t: Any, x: Any) -> Any:
 
 @public
 @primitive(
-    lambda g, x: g * _conjugate_sign(x),
+    fused(lambda g, x: g * _conjugate_sign(x)),
     _abs_tangent,
     family="elementwise",
     samples=lambda: [*_sides_of_zero(), sample(Values([0.0, 1.0]))],

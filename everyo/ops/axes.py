@@ -1,4 +1,4 @@
-"""Axes and other integer arguments, checked in one place."""
+"""Axes, flags, functions and other arguments that are no operands, checked in one place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from everyo.errors import DTypeError, IndexingError, ShapeError
+from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
 
 
 def normalize_axis(axis: int, ndim: int, operation: str) -> int:
@@ -61,6 +61,20 @@ def as_flag(value: Any, name: str, operation: str) -> bool:
         found=repr(value),
         remedy="reduce an array with .all() or .any()",
     )
+
+
+def require_callable(
+    value: Any, operation: str, remedy: str = "pass a function, for example lambda x: x * x"
+) -> None:
+    """Raise ArgumentError for an argument that should be a function and cannot be called."""
+    if not callable(value):
+        raise ArgumentError(
+            "what should be a function cannot be called",
+            operation=operation,
+            expected="a callable",
+            found=describe(value),
+            remedy=remedy,
+        )
 
 
 def as_integers(value: Any, name: str, operation: str) -> tuple[int, ...]:

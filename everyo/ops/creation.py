@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from everyo.core.batching import unchanged
@@ -16,11 +16,11 @@ from everyo.core.device import backend_for, backend_of
 from everyo.core.dispatch import wrap
 from everyo.core.dtypes import as_dtype, get_default_dtype, refuse_complex
 from everyo.core.modes import is_grad_enabled
-from everyo.core.operands import WEAK, array_from, is_typed, strongest
+from everyo.core.operands import array_from, is_typed, stack_lists_by, strongest, tensors_in
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
-from everyo.core.traced import is_number, staging
+from everyo.core.traced import is_number, staged, staging
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
 from everyo.ops.axes import as_flag
 from everyo.ops.families import primitive
@@ -78,24 +78,15 @@ def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_
             found="a tensor that requires grad",
             remedy="use eo.asarray(...) or eo.stack([...]), which stay differentiable, or x.detach()",
         )
-    if staging.get() is not None and next(_tensors(data), None) is not None:  # read anew at each call
+    if staging.get() is not None and next(tensors_in(data), None) is not None:  # read anew at each call
         return op.copy(asarray(data, dtype=dtype, device=device)).detach()
     return made(_array(data, dtype, device, True, "tensor"), requires_grad, "tensor")
-
-
-def _tensors(data: Any) -> Iterator[Tensor]:
-    """Yield the tensors in nested lists."""
-    if isinstance(data, Tensor):
-        yield data
-    elif isinstance(data, (list, tuple)) and not set(map(type, data)) <= WEAK:
-        for item in data:
-            yield from _tensors(item)
 
 
 def _tracked(data: Any) -> Tensor | None:
     """Return a tensor in nested lists whose derivative a copy of its elements would lose."""
     recording = is_grad_enabled()
-    for t in _tensors(data):
+    for t in tensors_in(data):
         if (t.level and not t.data.interpreter.writes_outside) or (t.grad_node is not None and recording):
             return t
     return None
@@ -105,9 +96,12 @@ def _stacked(data: Any) -> Any:
     """Return nested lists that contain tensors as one tensor; anything else as it is."""
     from everyo.ops.joining import stack
 
-    if not isinstance(data, (list, tuple)) or next(_tensors(data), None) is None:
+    if not isinstance(data, (list, tuple)) or next(tensors_in(data), None) is None:
         return data
     return stack([_stacked(item) for item in data])
+
+
+stack_lists_by(_stacked)
 
 
 def _array(data: Any, dtype: Any, device: str | None, copy: bool | None, operation: str) -> Any:
@@ -209,7 +203,7 @@ def weak(value: Any, met: Sequence[Tensor], operation: str) -> Tensor:
 def _is_python_data(value: Any) -> bool:
     if isinstance(value, Tensor):
         return is_number(value)
-    return backend_of(value) is None and next(_tensors(value), None) is None and not is_typed(value)
+    return backend_of(value) is None and next(tensors_in(value), None) is None and not is_typed(value)
 
 
 def from_numpy(array: Any) -> Tensor:
@@ -234,7 +228,8 @@ def from_numpy(array: Any) -> Tensor:
 def made(array: Any, requires_grad: bool, operation: str) -> Tensor:
     """Return an array as a new leaf."""
     if as_flag(requires_grad, "requires_grad", operation):
-        return wrap(array).requires_grad_()
+        with staged(None):  # a leaf has an array, also where a function is compiled
+            return wrap(array).requires_grad_()
     return fresh(array)
 
 

@@ -13,8 +13,8 @@ from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, real_number, weak
 from everyo.ops.known import everywhere, is_known
+from everyo.ops.neighbours import neighbours
 from everyo.ops.reductions import inexact
-from everyo.ops.scans import neighbours
 
 __all__ = ["ediff1d", "gradient", "trapezoid", "unwrap"]
 

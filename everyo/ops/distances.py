@@ -81,11 +81,10 @@ def cdist(x1: Any, x2: Any, /, p: float = 2.0) -> Tensor:
             found=f"{tuple(x1.shape)} and {tuple(x2.shape)}",
             remedy="give points as rows, with equally many coordinates",
         )
-    if order == 2 and x1.shape[-1] and "c" not in (x1.dtype.kind, x2.dtype.kind):
-        return op.pair_distances(*_alike(inexact(x1), inexact(x2)))
-    first = op.reshape(x1, shape=(*x1.shape[:-1], 1, x1.shape[-1]))
-    second = op.reshape(x2, shape=(*x2.shape[:-2], 1, *x2.shape[-2:]))
-    return _norms(first - second, order)
+    x1, x2 = _alike(inexact(x1), inexact(x2))
+    if order == 2 and x1.shape[-1] and x1.dtype.kind != "c":
+        return op.pair_distances(x1, x2)
+    return _norms(op.pair_differences(x1, x2), order, -3)
 
 
 def _alike(x1: Tensor, x2: Tensor) -> list[Tensor]:
@@ -96,11 +95,11 @@ def _alike(x1: Tensor, x2: Tensor) -> list[Tensor]:
     return [broadcast_to(x, (*lead, *x.shape[-2:])) for x in pair]
 
 
-def _norms(differences: Any, order: float) -> Tensor:
-    """Return the norms of the last axis; 0 for points without coordinates."""
-    if not differences.shape[-1]:
-        return op.sum(op.abs(inexact(differences)), axis=(differences.ndim - 1,), keepdims=False)
-    return vector_norm(differences, axis=-1, ord=order)
+def _norms(differences: Any, order: float, axis: int) -> Tensor:
+    """Return the norms along an axis; 0 for points without coordinates."""
+    if not differences.shape[axis]:
+        return op.sum(op.abs(inexact(differences)), axis=(differences.ndim + axis,), keepdims=False)
+    return vector_norm(differences, axis=axis, ord=order)
 
 
 def pdist(x: Any, /, p: float = 2.0) -> Tensor:
@@ -145,7 +144,7 @@ def pdist(x: Any, /, p: float = 2.0) -> Tensor:
     rows, columns = x.backend.xp.triu_indices(x.shape[-2], 1)
     if order == 2 and x.dtype.kind != "c":
         return cdist(x, x)[..., rows, columns]
-    return _norms(x[..., rows, :] - x[..., columns, :], order)
+    return _norms(x[..., rows, :] - x[..., columns, :], order, -1)
 
 
 def renorm(x: Any, p: float, axis: int, maxnorm: float, /) -> Tensor:

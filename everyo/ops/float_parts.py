@@ -11,7 +11,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Integers, Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, describe
-from everyo.ops.creation import as_tensor, real_number
+from everyo.ops.creation import as_tensor, asarray, real_number
 from everyo.ops.families import elementwise, primitive
 from everyo.ops.reductions import inexact
 
@@ -109,7 +109,7 @@ def ldexp(x1: Any, x2: Any, /) -> Tensor:
     >>> print(eo.ldexp(eo.tensor([1.0, 3.0]), eo.tensor([4, -1])))
     [16.   1.5]
     """
-    exponents = as_tensor(x2)
+    exponents = asarray(x2)
     if exponents.dtype.kind not in "biu":
         raise DTypeError(
             "the exponents must be integers",

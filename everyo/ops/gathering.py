@@ -16,6 +16,7 @@ from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import primitive
 from everyo.ops.index_errors import outside
 from everyo.ops.indexing import ARRAY
+from everyo.ops.known import is_known
 from everyo.ops.shape import broadcast_to, reshape
 
 __all__ = [
@@ -186,6 +187,11 @@ def within(places: Tensor, size: int, mode: str, operation: str) -> Tensor:
         raise ArgumentError(
             "there is no such mode", operation=operation, expected="raise, wrap or clip", found=repr(mode)
         )
+    if mode != "raise" and size and places.size and is_known(places):
+        xp = places.backend.xp
+        least, largest = (-size, size - 1) if mode == "wrap" else (0, size - 1)
+        if xp.min(places.data) >= least and xp.max(places.data) <= largest:
+            return places  # quicker than to divide or to limit integers
     if mode == "wrap":
         return places % size
     return places.clip(0, size - 1) if mode == "clip" else places

@@ -33,6 +33,7 @@ __all__: list[str] = []  # reached as x[index] and x[index] = v; `everyo.ops.gat
 _NoneType, _EllipsisType = type(None), type(Ellipsis)
 _PLAIN = frozenset({int, _NoneType, _EllipsisType})
 _BOUNDS = frozenset({int, _NoneType})
+_MANY = 512  # positions
 
 
 def _fill(index: Template, arrays: Sequence[Any]) -> Template:
@@ -66,6 +67,15 @@ def _getitem_samples() -> list[Any]:
     ]
 
 
+def _taken(xp: Any, x: Any, arrays: Sequence[Any], index: Template) -> Any | None:
+    """Return the elements at many positions along one axis the quicker way; None for another index."""
+    (places,) = arrays
+    if places.size < _MANY or places.dtype.kind != "i" or type(index[-1]) is not str or not x.size:
+        return None
+    axis = len(index) - 1
+    return xp.take(x, places, axis=axis) if all(item == slice(None) for item in index[:axis]) else None
+
+
 @primitive(
     vjp=(lambda g, x_shape, arrays, index: Scattered(g, index, arrays, x_shape),),
     jvp=lambda tangents, arrays, index: op.getitem(tangents[0], *arrays, index=index),
@@ -74,7 +84,11 @@ def _getitem_samples() -> list[Any]:
     explain=index_errors.reading,
 )
 def _getitem(xp: Any, x: Any, *arrays: Any, index: Template) -> Any:
-    filled = _fill(index, arrays) if arrays else index
+    filled = index
+    if arrays:
+        if len(arrays) == 1 and (taken := _taken(xp, x, arrays, index)) is not None:
+            return taken
+        filled = _fill(index, arrays)
     out = x[filled]
     if out.__class__ is x.__class__ or Ellipsis in index:
         return out
@@ -323,7 +337,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     mode = current_mode()
     tracked = mode.grad and (x.grad_node is not None or getattr(value, "grad_node", None) is not None)
     elsewhere = isinstance(value, Tensor) and value.backend is not x.backend
-    traced = any(getattr(v, "level", 0) for v in (x, value, *arrays))
+    traced = staging.get() is not None or any(getattr(v, "level", 0) for v in (x, value, *arrays))
     if mode.anomaly or traced or tracked or elsewhere or not sole_owner(x):
         x.assign(op.index_update(x, value, *arrays, index=template))
         return

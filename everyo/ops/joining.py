@@ -8,6 +8,7 @@ from typing import Any
 
 from everyo.core.batching import along
 from everyo.core.dispatch import apply
+from everyo.core.dtypes import as_dtype, complex128
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
@@ -51,13 +52,14 @@ def _concat_vjp(g: Any, arrays_shape: Sequence[Any], axis: int, needs: Sequence[
         sample((3,), (2,), axis=0),
         sample((2, 1), (2, 0), (2, 3), axis=1),
         sample((1, 2, 2), axis=0),
+        sample((3,), (2,), axis=0, dtype=complex128),
     ],
     broadcasts=True,
     batch=along("axis"),
     explain=_explain_concat,
 )
-def _concat(xp: Any, *arrays: Any, axis: int) -> Any:
-    return xp.concat(arrays, axis=axis)
+def _concat(xp: Any, *arrays: Any, axis: int, dtype: Any = None) -> Any:
+    return xp.concat(arrays, axis=axis, dtype=dtype)
 
 
 def _explain_stack(inputs: Sequence[Any], params: dict[str, Any], error: Exception) -> ShapeError | None:
@@ -145,8 +147,16 @@ def concat(arrays: Iterable[Any], /, *, axis: int | None = 0, dtype: Any = None)
     tensors = _operands(arrays, "concat")
     if axis is None:
         tensors, axis = [reshape(x, (x.size,)) for x in tensors], 0
-    joined = apply(_concat, tensors, {"axis": normalize_axis(axis, tensors[0].ndim, "concat")})
+    axis = normalize_axis(axis, tensors[0].ndim, "concat")
+    dtype = None if dtype is None else as_dtype(dtype)
+    if dtype is not None and (dtype.kind == "c" or (dtype.kind == "f" and all(_is_real(x) for x in tensors))):
+        return apply(_concat, tensors, {"axis": axis, "dtype": dtype})  # converts while it copies
+    joined = apply(_concat, tensors, {"axis": axis})
     return joined if dtype is None else joined.astype(dtype, copy=False)
+
+
+def _is_real(x: Tensor) -> bool:
+    return x.dtype.kind != "c"
 
 
 def concatenate(arrays: Iterable[Any], /, axis: int | None = 0, *, dtype: Any = None) -> Tensor:

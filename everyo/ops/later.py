@@ -47,6 +47,7 @@ TOP_LEVEL: dict[str, tuple[str, ...]] = {
     "everyo.ops.window_reductions": ("reduce_window", "sliding_window_view", "unfold"),
     "everyo.ops.distances": ("cdist", "pdist", "renorm"),
     "everyo.ops.blocks": ("block_diag",),
+    "everyo.ops.padding": ("pad",),
     "everyo.ops.accumulations": (
         "cummax", "cummin", "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum",
         "logcumsumexp",
@@ -74,6 +75,7 @@ TOP_LEVEL: dict[str, tuple[str, ...]] = {
     "everyo.ops.einsum": ("einsum",),
     "everyo.ops.stochastic": ("dropout",),
     "everyo.ops.convolution": ("conv1d", "conv2d", "conv3d"),
+    "everyo.ops.standardizing": ("layer_norm",),
     "everyo.ops.pooling": ("avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d"),
 }  # fmt: skip
 # Modules whose functions have a namespace of their own, such as `everyo.linalg`.

@@ -129,10 +129,10 @@ def nancumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tens
     return cumprod(_instead_of_nan(as_tensor(x), 1), axis, dtype=dtype)
 
 
-def _numbers(x: Tensor, axis: Axis, operation: str) -> Tensor:
-    """Return how many elements along the axes, which stay, are not NaN, in the real dtype of `x`."""
+def _numbers(x: Tensor, valid: Tensor, axis: Axis, operation: str) -> Tensor:
+    """Return how many elements along the axes, which stay, are valid, in the real dtype of `x`."""
     real = x.dtype if x.dtype.kind == "f" else x.backend.xp.finfo(x.dtype).dtype
-    return op.astype(reduce(op.count_nonzero, op.equal(x, x), axis, True, operation=operation), dtype=real)
+    return op.astype(reduce(op.count_nonzero, valid, axis, True, operation=operation), dtype=real)
 
 
 def _or_nan(number: Tensor) -> Tensor:
@@ -175,7 +175,9 @@ def nanmean(
         if _known_numbers(x):
             return reduce(op.mean, x, axis, keepdims, operation="nanmean")
         sums = reduce(op.sum, _instead_of_nan(x, 0), axis, True, operation="nanmean")
-        return _settled(sums / _or_nan(_numbers(x, axis, "nanmean")), x, axis, keepdims, "nanmean")
+        return _settled(
+            sums / _or_nan(_numbers(x, op.equal(x, x), axis, "nanmean")), x, axis, keepdims, "nanmean"
+        )
 
     return in_dtype(computed, x, dtype)
 
@@ -202,13 +204,10 @@ def _centre_numbers(xp: Any, x: Any, valid: Any, *, axis: AxisParam) -> Any:
 
     A projection, so its own transpose.
     """
-    void = ~valid
-    out = xp.array(x)
-    xp.copyto(out, 0, where=void)
+    out = xp.where(valid, x, 0)
     number = xp.astype(xp.maximum(xp.sum(valid, axis=axis, keepdims=True), 1), xp.finfo(x.dtype).dtype)
     for _ in range(2):  # the second time takes away the rounding error of the first mean
-        out -= xp.sum(out, axis=axis, keepdims=True) / number
-        xp.copyto(out, 0, where=void)
+        out = xp.where(valid, out - xp.sum(out, axis=axis, keepdims=True) / number, 0)
     return out
 
 
@@ -221,9 +220,9 @@ def _spread(
     return spread(name, x, axis, keepdims, correction, chosen, mean)
 
 
-def _centred(x: Tensor, axis: Axis, operation: str) -> Tensor:
+def _centred(x: Tensor, valid: Tensor, axis: Axis, operation: str) -> Tensor:
     axes = None if axis is None else normalize_axes(axis, x.ndim, operation)
-    return apply(op.centre_numbers, (x, op.equal(x, x)), {"axis": axes})
+    return apply(op.centre_numbers, (x, valid), {"axis": axes})
 
 
 def nanvar(
@@ -254,9 +253,10 @@ def nanvar(
         return _spread("var", x, axis, keepdims, correction, where, mean)
     if _known_numbers(x):
         return reduce(op.var, x, axis, keepdims, operation="nanvar", correction=correction)
-    d = _centred(x, axis, "nanvar")
+    valid = op.equal(x, x)
+    d = _centred(x, valid, axis, "nanvar")
     squares = reduce(op.sum, real_part(d * conjugate(d)), axis, True)
-    freedom = _numbers(x, axis, "nanvar") - correction
+    freedom = _numbers(x, valid, axis, "nanvar") - correction
     return _settled(squares / _or_nan(freedom), x, axis, keepdims, "nanvar")
 
 
@@ -288,8 +288,9 @@ def nanstd(
         return _spread("std", x, axis, keepdims, correction, where, mean)
     if _known_numbers(x):
         return reduce(op.std, x, axis, keepdims, operation="nanstd", correction=correction)
-    norm = reduce(op.vector_norm, _centred(x, axis, "nanstd"), axis, True, ord=2)
-    freedom = _numbers(x, axis, "nanstd") - correction
+    valid = op.equal(x, x)
+    norm = reduce(op.vector_norm, _centred(x, valid, axis, "nanstd"), axis, True, ord=2)
+    freedom = _numbers(x, valid, axis, "nanstd") - correction
     return _settled(norm / op.sqrt(_or_nan(freedom)), x, axis, keepdims, "nanstd")
 
 

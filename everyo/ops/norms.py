@@ -6,6 +6,7 @@ import math
 import numbers
 from typing import Any
 
+from everyo.backends.accelerated import fused
 from everyo.core.batching import along
 from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
@@ -44,8 +45,22 @@ def _slope(x: Any, out: Any, axis: AxisParam, keepdims: bool, ord: float) -> Any
     return op.where(zero, 0, u * op.where(zero, 1, size) ** (ord - 2))
 
 
+def along_direction(g: Any, x: Any, norm: Any) -> Any:
+    """Return ``g * direction(x, norm)``, in two operations on arrays of the shape of `x`."""
+    zero = op.equal(norm, 0)
+    return _ratio_times(conjugate(x), op.where(zero, 1, norm), op.where(zero, 0, g))
+
+
+@fused
+def _ratio_times(x: Any, y: Any, z: Any) -> Any:
+    return x / y * z
+
+
 def _norm_vjp(g: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, ord: float) -> Any:
-    return expand(g, x.shape, axis, keepdims) * _slope(x, out, axis, keepdims, ord)
+    g = expand(g, x.shape, axis, keepdims)
+    if ord == 2:
+        return along_direction(g, x, expand(out, x.shape, axis, keepdims))
+    return g * _slope(x, out, axis, keepdims, ord)
 
 
 def _norm_jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, ord: float) -> Any:

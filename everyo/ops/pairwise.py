@@ -14,7 +14,7 @@ from everyo.core.batching import trailing
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.ops.arithmetic import ratio_or_zero
-from everyo.ops.families import primitive
+from everyo.ops.families import linear, primitive
 
 __all__: list[str] = []
 
@@ -108,11 +108,24 @@ def _pair_sums(xp: Any, w: Any, x1: Any, x2: Any) -> Any:
         total += xp.assemble([(centred.close[0],)], [near], [True], total.shape, total.dtype)
         return xp.astype(total, x1.dtype, copy=False)
     out = xp.zeros(x1.shape, dtype=x1.dtype)
+    if _lies_transposed(w):
+        turned = xp.matrix_transpose(w)
+        for rows, coordinates in _blocks(xp, x2, x1):
+            for k, differences in enumerate(coordinates):
+                differences *= turned[..., rows, :]
+                out[..., k] -= xp.sum(differences, axis=-2)
+        return out
     for rows, coordinates in _blocks(xp, x1, x2):
         for k, differences in enumerate(coordinates):
             differences *= w[..., rows, :]
             out[..., rows, k] = xp.sum(differences, axis=-1)
     return out
+
+
+def _lies_transposed(w: Any) -> bool:
+    """Whether the columns of matrices lie in memory one after the other."""
+    strides: Any = getattr(w, "strides", ())
+    return len(strides) > 1 and strides[-2] < strides[-1]
 
 
 def _dot_samples() -> list[Sample]:
@@ -166,11 +179,16 @@ def _distance_samples() -> list[Sample]:
     ]
 
 
+def _distance_vjp(g: Any, needs: Any, x1: Any, x2: Any, out: Any) -> Any:
+    w = ratio_or_zero(g, out)
+    return (
+        op.pair_sums(w, x1, x2) if needs[0] else None,
+        op.pair_sums(_transposed(w), x2, x1) if needs[1] else None,
+    )
+
+
 @primitive(
-    vjp=(
-        lambda g, x1, x2, out: op.pair_sums(ratio_or_zero(g, out), x1, x2),
-        lambda g, x1, x2, out: op.pair_sums(_transposed(ratio_or_zero(g, out)), x2, x1),
-    ),
+    vjp=_distance_vjp,
     jvp=(
         lambda t, x1, x2, out: ratio_or_zero(op.pair_dots(t, x1, x2), out),
         lambda t, x1, x2, out: ratio_or_zero(_transposed(op.pair_dots(t, x2, x1)), out),
@@ -188,19 +206,49 @@ def _pair_distances(xp: Any, x1: Any, x2: Any) -> Any:
         near = op.vector_norm(centred.differences, axis=(1,), keepdims=False, ord=2)
         lengths[centred.close] = near
         return xp.astype(lengths, x1.dtype, copy=False)
+    out = xp.euclidean_distances(x1, x2)
+    if out is not None:
+        return _in_range(xp, out, x1, x2)
     out = xp.zeros((*x1.shape[:-1], x2.shape[-2]), dtype=x1.dtype)
-    limits = xp.finfo(out.dtype)
-    least, most = limits.tiny**0.5, limits.max**0.5
     for rows, coordinates in _blocks(xp, x1, x2):
         total: Any = 0.0
         with xp.errstate(over="ignore", under="ignore"):
             for k, differences in enumerate(coordinates):
                 differences *= differences
                 total = xp.add(total, differences, out=total) if k else differences
-        lengths = xp.sqrt(total, out=out[..., rows, :])
-        if total.size and not least < xp.min(total) <= xp.max(total) < most:
-            # squares that may have left the range of the floats, and zeros
-            *lead, i, j = places = xp.nonzero(~((total > least) & (total < most)))
-            vectors = x1[..., rows, :][(*lead, i)] - x2[(*lead, j)]
-            lengths[places] = op.vector_norm(vectors, axis=(1,), keepdims=False, ord=2)
+        _in_range(xp, xp.sqrt(total, out=out[..., rows, :]), x1[..., rows, :], x2)
     return out
+
+
+def _in_range(xp: Any, lengths: Any, x1: Any, x2: Any) -> Any:
+    """Compute those lengths again whose squares may have left the range of the floats, and zeros."""
+    limits = xp.finfo(lengths.dtype)
+    least, most = limits.tiny**0.25, limits.max**0.25
+    if lengths.size and not least < xp.min(lengths) <= xp.max(lengths) < most:
+        *lead, i, j = places = xp.nonzero(~((lengths > least) & (lengths < most)))
+        vectors = x1[(*lead, i)] - x2[(*lead, j)]
+        lengths[places] = op.vector_norm(vectors, axis=(1,), keepdims=False, ord=2)
+    return lengths
+
+
+def _difference_samples() -> list[Sample]:
+    return [
+        sample((2, 3), (4, 3)),
+        sample((2, 1, 2), (2, 3, 2)),
+        sample((0, 3), (2, 3)),
+        sample((2, 0), (3, 0)),
+    ]
+
+
+@linear(
+    (
+        lambda g: _transposed(op.sum(g, axis=(len(g.shape) - 1,), keepdims=False)),
+        lambda g: -_transposed(op.sum(g, axis=(len(g.shape) - 2,), keepdims=False)),
+    ),
+    samples=_difference_samples,
+    batch=trailing(2),
+)
+def _pair_differences(xp: Any, x1: Any, x2: Any) -> Any:
+    """Differences of all pairs of points, ``(..., d, n, m)``: long rows of each coordinate."""
+    first, second = (xp.ascontiguousarray(xp.matrix_transpose(x)) for x in (x1, x2))
+    return first[..., :, None] - second[..., None, :]

@@ -126,4 +126,13 @@ def spread(
     freedom = _number(chosen, x, axis, keepdims, correction)
     if name == "std":
         return reduce(op.vector_norm, d, axis, keepdims, operation=name, ord=2) / op.sqrt(freedom)
-    return reduce(op.sum, real_part(d * conjugate(d)), axis, keepdims, operation=name) / freedom
+    return _squares(d, axis, keepdims, name) / freedom
+
+
+def _squares(d: Tensor, axis: Axis, keepdims: bool, operation: str) -> Tensor:
+    """Return the sums of squares; of all real elements as a product of vectors, without an array of them."""
+    if d.dtype.kind != "f" or d.dtype == float16 or len(normalize_axes(axis, d.ndim, operation)) < d.ndim:
+        return reduce(op.sum, real_part(d * conjugate(d)), axis, keepdims, operation=operation)
+    flat = op.reshape(d, shape=(d.size,))
+    shape = (1,) * d.ndim if as_flag(keepdims, "keepdims", operation) else ()
+    return op.reshape(op.matmul(flat, flat), shape=shape)

@@ -188,6 +188,7 @@ def where(xp: Any, condition: Any, x1: Any, x2: Any) -> Any:
     return xp.where(condition, x1, x2)
 
 
+@fused
 def _inside(g: Any, x: Any, min: Any, max: Any) -> Any:
     if min is None:
         return g if max is None else op.where(x > max, 0, g)

@@ -18,7 +18,7 @@ from everyo.core.device import backend_for
 from everyo.core.dispatch import wrap
 from everyo.core.dtypes import as_dtype, get_default_dtype
 from everyo.core.tensor import Tensor
-from everyo.core.traced import innermost, staging
+from everyo.core.traced import innermost, refuse_traced, staged, staging
 from everyo.errors import ArgumentError, DTypeError
 from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.batched_draws import drawn
@@ -32,6 +32,7 @@ __all__ = [
 ]  # fmt: skip
 
 Size = int | Sequence[int] | None
+_SEED_OUTSIDE = "make and seed generators outside of the function, which draws anew at each call"
 
 
 class Generator:
@@ -57,6 +58,7 @@ class Generator:
 
     def manual_seed(self, seed: int | None) -> Generator:
         """Start the stream anew at `seed`; return the generator."""
+        refuse_traced("manual_seed", "a seed", _SEED_OUTSIDE)
         try:
             self._own = self._backend.xp.generator(seed)
         except (TypeError, ValueError) as error:
@@ -86,10 +88,12 @@ class Generator:
         >>> g.set_state(state)
         >>> assert (g.normal(size=2) == first).all()
         """
+        refuse_traced("get_state", "the position of a generator", _SEED_OUTSIDE)
         return self._own.get_state()
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go to a position that `get_state` returned."""
+        refuse_traced("set_state", "a position of a generator", _SEED_OUTSIDE)
         try:
             self._own.set_state(state)
         except (TypeError, ValueError, KeyError) as error:
@@ -378,14 +382,10 @@ class Generator:
         pool = a if isinstance(a, int) else as_tensor(a)
         n = pool if isinstance(pool, int) else len(pool)
         shape = () if size is None else normalize_shape(size, "choice")
-        weights = None if p is None else as_tensor(p).detach().astype("float64")
+        weights = None if p is None else as_tensor(p).detach().astype("float64")._host("choice")
         try:
-            weights = None if weights is None else weights._host("choice")
             places = self._drawn(
-                "choice",
-                shape,
-                lambda shape: self._stream.choice(n, shape, replace, weights),
-                at_once=replace,
+                "choice", shape, lambda shape: self._stream.choice(n, shape, replace, weights), replace
             )
         except ValueError as error:
             raise ArgumentError(
@@ -430,7 +430,8 @@ def default_generator(device: str | None = None) -> Generator:
     place = backend_for(device)[1]
     with _lock:
         if place not in _defaults:
-            _defaults[place] = Generator(_seed, place)
+            with staged(None):
+                _defaults[place] = Generator(_seed, place)
         return _defaults[place]
 
 

@@ -1,26 +1,24 @@
-"""Rearranging: elements turned round, repeated, surrounded, or picked along diagonals."""
+"""Rearranging: elements turned round, repeated, or picked along diagonals."""
 
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any
 
 from everyo.core.batching import along, trailing
 from everyo.core.dispatch import apply
-from everyo.core.dtypes import refuse_complex
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.errors import ShapeError, describe
 from everyo.ops.axes import as_integer, as_integers, normalize_axes, normalize_axis
-from everyo.ops.creation import as_tensor, number
+from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, primitive
 from everyo.ops.indexing import DISTINCT
-from everyo.ops.shape import apart, broadcast_to, moveaxis, reshape
+from everyo.ops.shape import broadcast_to, moveaxis, reshape
 
-__all__ = ["diag", "diagonal", "flip", "pad", "repeat", "roll", "tile", "trace", "tril", "triu"]
+__all__ = ["diag", "diagonal", "flip", "repeat", "roll", "tile", "trace", "tril", "triu"]
 
 Axis = int | Sequence[int] | None
 
@@ -121,7 +119,7 @@ def _triu(xp: Any, x: Any, *, k: int) -> Any:
     return xp.triu(x, k=k)
 
 
-def tril(x: Any, /, *, k: int = 0) -> Tensor:
+def tril(x: Any, /, k: int = 0) -> Tensor:
     """Return the matrices in the last two axes with zeros above the `k`-th diagonal; so is the gradient.
 
     Examples
@@ -134,7 +132,7 @@ def tril(x: Any, /, *, k: int = 0) -> Tensor:
     return apply(_tril, (_matrices(x, "tril"),), {"k": as_integer(k, "k", "tril")})
 
 
-def triu(x: Any, /, *, k: int = 0) -> Tensor:
+def triu(x: Any, /, k: int = 0) -> Tensor:
     """Return the matrices in the last two axes with zeros below the `k`-th diagonal; so is the gradient.
 
     Examples
@@ -269,93 +267,6 @@ def _inside(g: Any, x_shape: tuple[int, ...], pad_width: Sequence[tuple[int, int
 )
 def _pad(xp: Any, x: Any, *, pad_width: tuple[tuple[int, int], ...], value: Any) -> Any:
     return xp.pad(x, pad_width, constant_values=value) if pad_width else x
-
-
-def pad(x: Any, /, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Tensor:
-    """Surround `x` with more elements.
-
-    Parameters
-    ----------
-    x : tensor
-        Of any shape and dtype.
-    pad_width : int, pair of int, or a pair for each axis
-        How many elements come before and after.
-    mode : {"constant", "edge", "reflect", "symmetric", "wrap"}
-        Where they come from: one number, the outermost elements, or elements mirrored without or with the
-        outermost, or taken from the other end.
-    constant_values : number, default 0
-        The number of mode "constant".
-
-    Returns
-    -------
-    Tensor
-        Its gradient goes to the elements that were copied.
-
-    Raises
-    ------
-    ShapeError
-        If the widths do not fit the axes, or an empty axis has nothing to copy.
-    ArgumentError
-        If there is no such mode.
-
-    Examples
-    --------
-    >>> import everyo as eo
-    >>> print(eo.pad(eo.tensor([1, 2, 3]), 2, mode="reflect"))
-    [3 2 1 2 3 2 1]
-    """
-    x = as_tensor(x)
-    widths = _widths(x, pad_width)
-    if mode == "constant":
-        value = number(constant_values, "pad", "constant_values")
-        if isinstance(value, complex):
-            refuse_complex(x.backend.xp.dtype(complex), x.dtype, "pad")
-        return apply(_pad, (x,), {"pad_width": widths, "value": value})
-    if mode not in ("edge", "reflect", "symmetric", "wrap"):
-        raise ArgumentError(
-            "there is no such mode",
-            operation="pad",
-            expected="constant, edge, reflect, symmetric or wrap",
-            found=repr(mode),
-        )
-    x = apart(x)
-    for axis, (n, width) in enumerate(zip(x.shape, widths)):
-        if width == (0, 0):
-            continue
-        if not n:
-            raise ShapeError(
-                "an empty axis has nothing to copy",
-                operation="pad",
-                inputs=describe(x),
-                expected="elements",
-                remedy="pad with mode='constant'",
-            )
-        xp = x.backend.xp
-        x = x[(slice(None),) * axis + (xp.pad(xp.arange(n), width, mode),)]
-    return x
-
-
-def _widths(x: Tensor, pad_width: Any) -> tuple[tuple[int, int], ...]:
-    """Return the widths before and after for each axis."""
-    try:
-        pairs = pad_width if isinstance(pad_width, Sequence) else (pad_width,)
-        if not all(isinstance(pair, Sequence) for pair in pairs):
-            pairs = (pairs,) if len(pairs) == 2 else ((*pairs, *pairs),)
-        widths = [(operator.index(low), operator.index(high)) for low, high in pairs]
-    except (TypeError, ValueError):
-        widths = [(-1, -1)]
-    if len(widths) == 1:
-        widths *= x.ndim
-    if len(widths) != x.ndim or min(map(min, widths), default=0) < 0:
-        raise ShapeError(
-            "the widths do not fit the axes",
-            operation="pad",
-            inputs=describe(x),
-            expected=f"an int, a pair of ints, or {x.ndim} pairs, none negative",
-            found=repr(pad_width),
-            remedy="write ((before, after), ...) with a pair for each axis",
-        )
-    return tuple(widths)
 
 
 def tile(x: Any, /, reps: int | Sequence[int]) -> Tensor:

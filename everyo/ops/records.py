@@ -12,6 +12,7 @@ from everyo.ops.families import primitive
 __all__: list[str] = []
 
 _LONG = 64  # elements of a segment on average for which a call of its own pays
+_SHORT = 256  # elements of the longest segment up to which a few passes over all of them are quicker
 _DISCRETE: dict[str, Any] = {"missing": "its results are discrete"}
 
 
@@ -187,6 +188,8 @@ def _segment_sums(xp: Any, x: Any, joined: Any, *, axis: int, reverse: bool) -> 
         starts = xp.flatnonzero(~joined)
         if starts.size * _LONG <= x.size:
             return _one_by_one(xp, x, [int(starts[i]) for i in range(starts.size)], reverse)
+        if xp.max(xp.diff(starts, append=x.size)) <= _SHORT:
+            return _doubled(xp, x, joined, reverse)
     factors = xp.astype(joined, x.dtype)
     if reverse:
         factors = op.delay(factors, axis=axis, reverse=True)
@@ -202,4 +205,19 @@ def _one_by_one(xp: Any, x: Any, starts: list[int], reverse: bool) -> Any:
             xp.cumsum(x[segment][::-1], out=out[segment][::-1])
         else:
             xp.cumsum(x[segment], out=out[segment])
+    return out
+
+
+def _doubled(xp: Any, x: Any, joined: Any, reverse: bool) -> Any:
+    """Return the running sums of short segments: sums of 2, 4, ... elements as far as a segment reaches."""
+    out = xp.array(x)
+    reaches = xp.array(joined)  # whether the segment of an element begins before what its sum covers
+    reaches[:1] = False
+    step = 1
+    while xp.any(reaches):
+        later, earlier = (out[:-step], out[step:]) if reverse else (out[step:], out[:-step])
+        xp.add(later, xp.where(reaches[step:], earlier, 0), out=later)
+        reaches[step:] = reaches[step:] & reaches[:-step]
+        reaches[:step] = False
+        step *= 2
     return out

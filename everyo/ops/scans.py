@@ -15,6 +15,7 @@ from everyo.errors import ShapeError
 from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import elementwise, linear, primitive
+from everyo.ops.neighbours import neighbours
 from everyo.ops.reductions import expand, in_dtype, prod_push, zero_absorbs
 from everyo.ops.shape import apart
 
@@ -186,9 +187,19 @@ def _cumprod(xp: Any, x: Any, *, axis: int, reverse: bool = False, exclusive: bo
     if not (reverse or exclusive):
         return zero_absorbs(xp, lambda factors: xp.cumprod(factors, axis=axis), x)
     x = _along_front(xp, x, axis, reverse)
-    if exclusive:
-        x = xp.concat([xp.ones_like(x[:1]), x[:-1]])
-    return _back(xp, zero_absorbs(xp, lambda factors: xp.cumprod(factors, axis=0), x), axis, reverse)
+
+    def run(factors: Any) -> Any:
+        return _products_before(xp, factors) if exclusive else xp.cumprod(factors, axis=0)
+
+    return _back(xp, zero_absorbs(xp, run, x), axis, reverse)
+
+
+def _products_before(xp: Any, x: Any) -> Any:
+    """Return the running product before each element along the first axis."""
+    out = xp.empty_like(x)
+    out[:1] = 1
+    xp.cumprod(x[:-1], axis=0, out=out[1:])
+    return out
 
 
 def _pull_parts(g: Any, x: Any, axis: int, reverse: bool) -> tuple[Any, Any, Any]:
@@ -487,11 +498,3 @@ def _lengthened(x: Tensor, axis: int, prepend: Any, append: Any) -> Tensor:
             part = op.broadcast_to(part, shape=tuple(1 if i == axis else m for i, m in enumerate(x.shape)))
         parts.append(part)
     return apply(op.concat, parts, {"axis": axis})
-
-
-def neighbours(x: Any, axis: int) -> Any:
-    """Return the differences of neighbours along an axis."""
-    lead = (slice(None),) * axis
-    later = op.getitem(x, index=(*lead, slice(1, None)))
-    earlier = op.getitem(x, index=(*lead, slice(None, -1)))
-    return op.not_equal(later, earlier) if x.dtype.kind == "b" else later - earlier

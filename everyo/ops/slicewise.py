@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.axes import as_integer, normalize_axis, require_callable
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import linear
 from everyo.ops.rearranging import flip
@@ -42,6 +42,8 @@ def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, /, *args: 
     ------
     ShapeError
         If there is no vector, so that the shape of the result is unknown.
+    ArgumentError
+        If `function` cannot be called.
 
     Examples
     --------
@@ -49,6 +51,7 @@ def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, /, *args: 
     >>> print(eo.apply_along_axis(lambda v: v[0] * v[-1], 1, eo.tensor([[1, 2, 3], [4, 5, 6]])))
     [ 3 24]
     """
+    require_callable(function, "apply_along_axis")
     x = as_tensor(x)
     axis = normalize_axis(axis, x.ndim, "apply_along_axis")
     lead, tail = tuple(x.shape[:axis]), tuple(x.shape[axis + 1 :])
@@ -81,6 +84,8 @@ def apply_over_axes(function: Callable[[Any, int], Any], x: Any, /, axes: int | 
     ------
     ShapeError
         If a result has neither as many axes as `x` nor one less.
+    ArgumentError
+        If `function` cannot be called.
 
     Examples
     --------
@@ -88,6 +93,7 @@ def apply_over_axes(function: Callable[[Any, int], Any], x: Any, /, axes: int | 
     >>> print(eo.apply_over_axes(eo.sum, eo.ones((2, 3)), [0, 1]))
     [[6.]]
     """
+    require_callable(function, "apply_over_axes")
     x = as_tensor(x)
     for axis in axes if isinstance(axes, Sequence) else (axes,):
         axis = normalize_axis(axis, x.ndim, "apply_over_axes")

@@ -15,7 +15,7 @@ from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.creation import as_tensor, as_tensors, real_number
 from everyo.ops.families import primitive
-from everyo.ops.norms import direction
+from everyo.ops.norms import along_direction, direction
 from everyo.ops.reductions import (
     Axis,
     AxisParam,
@@ -37,7 +37,7 @@ def centred(x: Any, axis: AxisParam) -> Any:
     return d - op.mean(d, axis=axis, keepdims=True)  # takes away the rounding error of the first mean
 
 
-def _distances(x: Any, axis: AxisParam) -> Any:
+def off_mean(x: Any, axis: AxisParam) -> Any:
     """Return an array of its own with what `centred` returns."""
     d = x - op.mean(x, axis=axis, keepdims=True)
     d -= op.mean(d, axis=axis, keepdims=True)
@@ -72,7 +72,7 @@ def _var_samples() -> list[Sample]:
 @primitive(_var_vjp, _var_jvp, samples=_var_samples, batch=along("axis"))
 def _var(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, correction: float) -> Any:
     if x.dtype.kind == "c":
-        d = _distances(x, axis)
+        d = off_mean(x, axis)
         total = xp.sum(xp.real(d * xp.conj(d)), axis=axis, keepdims=keepdims)
     else:
         total = _squares(xp, x, axis, keepdims)
@@ -92,7 +92,7 @@ def _squares(xp: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
         limit = total * (xp.finfo(d.dtype).eps / 8 * count(x.shape, axis))
         if xp.all(rest * rest <= limit):
             return total
-    d = _distances(x, axis)
+    d = off_mean(x, axis)
     d *= d
     return xp.sum(d, axis=axis, keepdims=keepdims)
 
@@ -104,7 +104,9 @@ def _std_slope(x: Any, out: Any, axis: AxisParam, keepdims: bool, correction: fl
 
 
 def _std_vjp(g: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, correction: float) -> Any:
-    return expand(g, x.shape, axis, keepdims) * _std_slope(x, out, axis, keepdims, correction)
+    root = math.sqrt(_freedom(x.shape, axis, correction))
+    g, norm = expand(g, x.shape, axis, keepdims) / root, expand(out, x.shape, axis, keepdims) * root
+    return along_direction(g, centred(x, axis), norm)
 
 
 def _std_jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, correction: float) -> Any:
@@ -126,7 +128,7 @@ def _norm(xp: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
         limits = xp.finfo(total.dtype)
         if xp.all((total > limits.tiny / limits.eps**2) & (total < limits.max)):
             return xp.sqrt(total)
-    return op.vector_norm(_distances(x, axis), axis=axis, keepdims=keepdims, ord=2)
+    return op.vector_norm(off_mean(x, axis), axis=axis, keepdims=keepdims, ord=2)
 
 
 def _statistic(

@@ -172,7 +172,8 @@ def tanh(xp: Any, x: Any) -> Any:
 
 def _slope_of_arcsinh(x: Any) -> Any:
     if x.dtype.kind != "c":
-        return 1 / op.hypot(x, 1)
+        infinite = op.isinf(x)  # where the root itself has no slope
+        return op.where(infinite, 0, 1 / op.hypot(op.where(infinite, 1, x), 1))
     right = op.where(op.signbit(op.real(x)), -x, x)  # the slope is even; there the roots have no cuts
     return 1 / (op.sqrt(right - 1j) * op.sqrt(right + 1j))
 

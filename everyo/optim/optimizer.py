@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
@@ -15,7 +14,7 @@ from everyo.core.modes import enable_grad, no_grad
 from everyo.core.ownership import sole_owner
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.core.traced import staging
+from everyo.core.traced import refuse_traced, staging
 from everyo.errors import (
     ArgumentError,
     DTypeError,
@@ -25,6 +24,8 @@ from everyo.errors import (
     ShapeError,
     describe,
 )
+from everyo.ops.axes import require_callable
+from everyo.optim import records
 
 State = dict[str, Any]  # per parameter: the number of steps, and raw arrays that the optimizer alone holds
 _BLOCK = 1 << 15  # elements
@@ -55,7 +56,9 @@ class Optimizer:
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
-        self.state: dict[Tensor, State] = {}
+        self.state: dict[Tensor, State] = records.Memories()
+        if staging.get() is not None:
+            records.own(self.state)
         module = hasattr(params, "parameters")
         if module or isinstance(params, (Tensor, Mapping)) or not isinstance(params, Iterable):
             raise DTypeError(
@@ -115,6 +118,8 @@ class Optimizer:
             If a parameter is no leaf.
         """
         name = type(self).__name__
+        if not records.owned(self.state):
+            refuse_traced("add_param_group", "another group", "add it outside")
         if not isinstance(group, Mapping):
             raise DTypeError(
                 "a group is a dict",
@@ -163,7 +168,9 @@ class Optimizer:
                     remedy="leave it out of one group",
                 )
             known.add(tensor)
-        full = {**self.defaults, **group, "params": tensors}
+        full = records.Group({**self.defaults, **group, "params": tensors})
+        if records.owned(self.state):
+            records.own(full)
         self.check(full)
         self.param_groups.append(full)
 
@@ -175,6 +182,7 @@ class Optimizer:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters; ``set_to_none=False`` makes them zeros instead."""
         tracer = staging.get()
+        self._seen(tracer)
         for group in self.param_groups:
             for p in group["params"]:
                 if tracer is not None:
@@ -182,7 +190,7 @@ class Optimizer:
                 if set_to_none or p.grad is None:
                     p.grad = None
                 else:
-                    p.grad = wrap(p.backend.xp.zeros_like(p.data))
+                    p.grad = op.zeros_like(p)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient.
@@ -204,15 +212,15 @@ class Optimizer:
             If a gradient does not have its parameter's shape; no parameter has changed then.
         DTypeError
             If a gradient that was set is no tensor, or of another dtype than its parameter; likewise.
+        ArgumentError
+            If `closure` cannot be called.
         """
         loss = None
+        self._seen(staging.get())
         if closure is not None:
+            require_callable(closure, "step", "pass a function without arguments that returns the loss")
             with enable_grad():
                 loss = closure()
-        tracer = staging.get()
-        if tracer is not None:  # a program writes into the state and the groups that it was compiled for
-            sizes = [len(g["params"]) for g in self.param_groups]
-            tracer.guard(self, "state", functools.partial(self._has, self.state, [*self.param_groups], sizes))
         pairs = [
             (p, self._gradient(p), g) for g in self.param_groups for p in g["params"] if p.grad is not None
         ]
@@ -220,13 +228,12 @@ class Optimizer:
             self._advance(p, gradient, group)
         return loss
 
-    def _has(self, state: Any, groups: Sequence[Any], sizes: Sequence[int]) -> bool:
-        """Whether state and groups are these very ones, of as many parameters."""
-        return (
-            self.state is state
-            and list(map(id, self.param_groups)) == list(map(id, groups))
-            and [len(g["params"]) for g in self.param_groups] == sizes
-        )
+    def _seen(self, tracer: Any) -> records.Seen | None:
+        """Return what a program that is being compiled takes for constant here; None without one."""
+        if tracer is None or records.owned(self.state):
+            return None
+        seen: records.Seen = tracer.guard(self, "optimizer", records.Seen(self).same)
+        return seen
 
     def _advance(self, p: Tensor, gradient: Any, group: dict[str, Any]) -> None:
         """Update one parameter, block by block."""
@@ -265,28 +272,32 @@ class Optimizer:
 
     def _write_down(self, tracer: Any, p: Tensor, group: dict[str, Any]) -> None:
         """Make the update part of a program that is being compiled; count and rate are read anew."""
-        state = self._started(p, group)
-        options = {
-            k: tracer.guard(group, k, functools.partial(group.get, k))
-            for k in group
-            if k not in ("params", "lr")
-        }
-        step = tracer.item(state, "step") + 1
-        block = {"step": step, **{name: op.alias(tracer.item(state, name)) for name in self.arrays(group)}}
+        state, names = self._started(p, group), self.arrays(group)
+        seen = self._seen(tracer)
+        if seen is not None:
+            seen.started(p, state)
+        options = {k: records.item(group, k) if k == "lr" else v for k, v in group.items()}
+        step = records.item(state, "step") + 1
+        block = {"step": step, **{name: op.alias(records.item(state, name)) for name in names}}
         value, gradient = p.detach(), p.grad.detach()  # type: ignore[union-attr]
-        new = self.update(value, gradient, block, {**options, "lr": tracer.item(group, "lr")})
-        for name in ("step", *self.arrays(group)):
-            tracer.put(state, name, block[name])
+        new = self.update(value, gradient, block, options)
+        for name in ("step", *names):
+            records.put(state, name, block[name])
         p.assign(new)
 
     def _started(self, p: Tensor, group: dict[str, Any]) -> State:
         """Return the state of `p`, with zeros for the arrays that it lacks."""
-        state, names = self.state.setdefault(p, {"step": 0}), self.arrays(group)
+        state, names = self.state.get(p), self.arrays(group)
+        if state is None:
+            state = records.Memory(step=0)
+            dict.__setitem__(self.state, p, state)
+            if records.owned(self.state):
+                records.own(state)
         fresh = [name for name in names if name not in state]
         if fresh and len(fresh) == len(names):
-            state["step"] = 0  # an array that joins others takes over their count
+            dict.__setitem__(state, "step", 0)  # an array that joins others takes over their count
         for name in fresh:
-            state[name] = p.backend.xp.zeros(tuple(p.shape), dtype=p.dtype)
+            dict.__setitem__(state, name, p.backend.xp.zeros(tuple(p.shape), dtype=p.dtype))
         return state
 
     def _count(self, p: Tensor, group: dict[str, Any]) -> State:
@@ -326,6 +337,7 @@ class Optimizer:
             ``"state"``: from a parameter's number to its state; ``"param_groups"``: the options, with
             ``"params"`` as numbers. A snapshot: later steps leave it alone.
         """
+        refuse_traced("state_dict", "the state of an optimizer as Python data", "take it outside")
         numbers = {p: i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
         return {
             "state": {
@@ -334,6 +346,7 @@ class Optimizer:
                     for k, v in state.items()
                 }
                 for p, state in self.state.items()
+                if p in numbers  # none that has left its group
             },
             "param_groups": [
                 {
@@ -352,6 +365,7 @@ class Optimizer:
         SerializationError
             If the groups or the shapes of the state do not fit the parameters.
         """
+        refuse_traced("load_state_dict", "another state of an optimizer", "load it outside")
         try:
             groups = [dict(g) for g in state_dict["param_groups"]]
             states = {int(k): dict(v) for k, v in state_dict["state"].items()}
@@ -373,13 +387,16 @@ class Optimizer:
             raise self._misfit(
                 "a count 'step' for each parameter with state", f"none for parameter {uncounted[0]}"
             )
-        merged = [{**old, **new, "params": old["params"]} for old, new in zip(self.param_groups, groups)]
+        merged = [
+            records.Group({**old, **new, "params": old["params"]})
+            for old, new in zip(self.param_groups, groups)
+        ]
         for group in merged:
             self.check(group)
-        loaded = {}
+        loaded = records.Memories()
         for p, number in zip(params, order):
             if number in states:
-                loaded[p] = {k: self._restored(p, k, v) for k, v in states[number].items()}
+                loaded[p] = records.Memory((k, self._restored(p, k, v)) for k, v in states[number].items())
         self.param_groups[:] = merged
         self.state = loaded
 
@@ -455,3 +472,6 @@ def require(name: str, value: Any, low: float, high: float, operation: str) -> N
             expected=f"{low:g} <= {name} < {high:g}",
             found=repr(value),
         )
+
+
+records.while_traced.append((Optimizer, "__setattr__", records._setattr))

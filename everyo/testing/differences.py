@@ -10,6 +10,7 @@ import numpy as np
 from everyo.core.dispatch import wrap
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError
+from everyo.ops.axes import require_callable
 from everyo.testing.metric import host, step
 
 Evaluate = Callable[[Any], Sequence[Any]]  # from an array to several arrays
@@ -42,6 +43,7 @@ def numerical_gradient(f: Callable[[Any], Any], x: Any, h: float | None = None) 
     >>> round(eo.testing.numerical_gradient(lambda x: x**2 + 3 * x, 2.0), 6)
     7.0
     """
+    require_callable(f, "numerical_gradient")
     if isinstance(x, (bool, int, float)):
         width = step("float64", abs(x)) if h is None else h
         return (f(x + width) - f(x - width)) / (2 * width)

@@ -13,6 +13,7 @@ from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import enable_grad
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
+from everyo.ops.axes import require_callable
 from everyo.testing.differences import rebuild
 from everyo.testing.metric import GradientCheckError, host
 
@@ -41,6 +42,7 @@ class Point:
     """
 
     def __init__(self, f: Function, inputs: Sequence[Any], operation: str) -> None:
+        require_callable(f, operation)
         self.f, self.operation = f, operation
         self.inputs = [_copied(x) for x in inputs]
         self.wrt = [i for i, x in enumerate(self.inputs) if _differentiable(x)]

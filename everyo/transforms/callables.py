@@ -6,6 +6,7 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, describe
+from everyo.ops.axes import require_callable
 
 _HABIT = "eo.autograd.grad(y, x) differentiates a computed tensor; eo.grad takes a function"
 _OF_FUNCTIONS = {
@@ -19,20 +20,10 @@ _OF_FUNCTIONS = {
 
 def require_function(operation: str, *functions: Any) -> None:
     """Raise ArgumentError unless all that should be functions are callable."""
+    call = _OF_FUNCTIONS.get(operation)
+    remedies = (f"write {call}: a function f and its argument; {_HABIT}",) if call else ()
     for function in functions:
-        if callable(function):
-            continue
-        call = _OF_FUNCTIONS.get(operation)
-        remedy = "pass a function, for example lambda x: x * x"
-        if call:
-            remedy = f"write {call}: a function f and its argument; {_HABIT}"
-        raise ArgumentError(
-            "what should be a function cannot be called",
-            operation=operation,
-            expected="a callable",
-            found=describe(function),
-            remedy=remedy,
-        )
+        require_callable(function, operation, *remedies)
 
 
 def require_transformable(operation: str, function: Any, argnums: Any) -> None:

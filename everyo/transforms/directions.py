@@ -9,8 +9,9 @@ from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.operands import array_from
 from everyo.core.tensor import Tensor
+from everyo.core.traced import is_number
 from everyo.errors import DTypeError, ShapeError, describe
-from everyo.ops.creation import asarray
+from everyo.ops.creation import asarray, weak
 
 
 def fitting(vectors: Sequence[Any], likes: Sequence[Tensor], operation: str, word: str) -> list[Tensor]:
@@ -25,7 +26,8 @@ def fitting(vectors: Sequence[Any], likes: Sequence[Tensor], operation: str, wor
     """
     found = []
     for given, like in zip(vectors, likes, strict=True):
-        vector = given if isinstance(given, Tensor) else _as_vector(given, like, operation)
+        known = isinstance(given, Tensor) and not is_number(given)
+        vector = given if known else _as_vector(given, like, operation)
         if vector.dtype is not like.dtype or vector.shape != like.shape:
             _require_fit(vector, like, operation, word)
         found.append(vector)
@@ -34,9 +36,11 @@ def fitting(vectors: Sequence[Any], likes: Sequence[Tensor], operation: str, wor
 
 def _as_vector(given: Any, like: Tensor, operation: str) -> Tensor:
     """Return an array or a number as a tensor; a number takes the dtype of what it stands beside."""
-    if hasattr(given, "dtype"):
+    if hasattr(given, "dtype") and not is_number(given):
         return asarray(given, copy=True)  # results may be this very array, and its owner may write to it
     met = [like] if like.dtype.kind in DIFFERENTIABLE else []
+    if is_number(given):
+        return weak(given, met or [given], operation)
     return wrap(array_from(given, like.backend, like.device, operation, met=met))
 
 

@@ -10,7 +10,7 @@ from everyo.core.modes import begin, current_mode, is_constant
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Interpreter, Traced
+from everyo.core.traced import Interpreter, Traced, staging
 from everyo.core.walk import may_repair, repair, watch_over
 from everyo.errors import DTypeError, GraphStateError, describe
 from everyo.transforms.callables import require_function
@@ -121,7 +121,8 @@ class JVPInterpreter(Interpreter):
         term = rule(t, *residuals)
         if self.watch.tripped and may_repair(primitive):
             (term,) = repair([term], t, residuals)
-            term = _repaired(term, t, rule(op.ones_like(t), *residuals))
+            if staging.get() is None:  # a traced program would pay for it in every call
+                term = _repaired(term, t, rule(op.ones_like(t), *residuals))
         return term
 
     def pair(self, out: Any, tangent: Any) -> Any:

@@ -14,10 +14,12 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from everyo.core.keys import Typed, typed
 from everyo.core.tensor import Tensor
+from everyo.core.traced import is_number
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_flag
-from everyo.ops.creation import as_tensor
+from everyo.ops.axes import as_flag, require_callable
+from everyo.ops.creation import as_tensor, asarray
 
 NAMESPACE = "everyo"
 EXACT = "everyo.exact"  # where the order of a dict's items, settings and buffers of modules count too
@@ -55,12 +57,27 @@ def _register(kind: Any) -> bool:
             return made
     else:
         return False
-    exactly = getattr(kind, "tree_flatten_exactly", flatten)
-    for way, namespace in ((flatten, NAMESPACE), (exactly, EXACT)):
-        _optree().register_pytree_node(
-            kind, way, unflatten, path_entry_type=_attribute_entry(), namespace=namespace
-        )
+    exactly = getattr(kind, "tree_flatten_exactly", None), unflatten
+    if exactly[0] is None:
+        exactly = _exact(flatten), _exact_inverse(unflatten)
+    for ways, namespace in (((flatten, unflatten), NAMESPACE), (exactly, EXACT)):
+        _optree().register_pytree_node(kind, *ways, path_entry_type=_attribute_entry(), namespace=namespace)
     return True
+
+
+def _exact(flatten: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a way to flatten whose static part tells 1 from 1.0."""
+
+    def exactly(node: Any) -> tuple[Any, ...]:
+        children, static, *names = flatten(node)
+        return children, None if static is None else Typed(static), *names
+
+    return exactly
+
+
+def _exact_inverse(unflatten: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the inverse of what `_exact` returns."""
+    return lambda static, children: unflatten(None if static is None else static.value, children)
 
 
 @functools.cache
@@ -93,6 +110,17 @@ def flatten(tree: Any, namespace: str = NAMESPACE) -> tuple[list[Any], Any]:
     return leaves, None if structure.is_leaf() else structure
 
 
+def odd_keys(structure: Any) -> list[Any] | None:
+    """Return the keys of dicts in a structure, to which 1 and 1.0 are one; None where all are texts."""
+    keys: list[Any] = []
+    nodes = [structure]
+    for node in nodes:  # which grows meanwhile
+        if isinstance(node.type, type) and issubclass(node.type, dict):
+            keys += map(typed, node.entries())
+        nodes += node.children()
+    return None if all(kind is str for kind, *_ in keys) else keys
+
+
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
     """Return a tree of a structure around new leaves."""
     if structure is None:
@@ -122,6 +150,8 @@ def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     ------
     ShapeError
         If the trees differ in structure.
+    ArgumentError
+        If `function` cannot be called.
 
     Examples
     --------
@@ -132,6 +162,7 @@ def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     >>> print(stepped["w"], stepped["b"])
     [0. 0.] 2.5
     """
+    require_callable(function, "tree_map", "write eo.tree_map(f, tree): first the function")
     leaves, structure = flatten(tree)
     columns = [matching(other, structure, "tree_map") for other in others]
     return unflatten(structure, [function(*row) for row in zip(leaves, *columns, strict=True)])
@@ -240,7 +271,7 @@ def returned(leaf: Any, operation: str) -> Tensor:
 
 def _tensor(leaf: Any, operation: str, what: str, remedy: str) -> Tensor:
     try:
-        return as_tensor(leaf)
+        return asarray(leaf) if is_number(leaf) else as_tensor(leaf)
     except DTypeError:
         raise DTypeError(
             f"{what} is no tensor",

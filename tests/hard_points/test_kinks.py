@@ -134,6 +134,8 @@ def test_std_and_norm_where_they_are_zero():
         assert value.item() == 0.0
         assert gradient.tolist() == [0.0, 0.0, 0.0]
     assert derivatives(eo.std, [3.0])[1][0].tolist() == [0.0]
+    for f in (eo.std, lambda x: eo.vector_norm(x - x[0])):
+        assert not eo.hessian(f)(eo.tensor([1.0, 1.0, 1.0])).numpy().any()
     value, (gradient,) = derivatives(eo.vector_norm, [0.0, 0.0])
     assert (value.item(), gradient.tolist()) == (0.0, [0.0, 0.0])
     for order in (1, 1.5, 3, INF):
@@ -164,6 +166,9 @@ def test_variance_does_not_cancel():
     value, (gradient,) = derivatives(eo.var, row)
     np.testing.assert_allclose(value, 14 / 9, rtol=1e-14)
     np.testing.assert_allclose(gradient, [-8 / 9, -2 / 9, 10 / 9], rtol=1e-14)
+    value, (gradient,) = derivatives(eo.std, row)
+    np.testing.assert_allclose(value, 14**0.5 / 3, rtol=1e-14)
+    np.testing.assert_allclose(gradient, np.array([-4, -1, 5]) / 3 / 14**0.5, rtol=1e-14)
     value, (gradient,) = derivatives(eo.std, [1e-200, 2e-200])
     np.testing.assert_allclose(value, 0.0, atol=1e-199)
     assert np.isfinite(gradient).all()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from everyo.compiler.codegen import scalar
 from everyo.compiler.graph import Op, Value
 from everyo.compiler.machine import vectors
 
@@ -22,6 +23,7 @@ SCALAR: dict[str, float] = {
     **dict.fromkeys(("erf", "erfc", "gelu", "pow", "remainder", "floor_divide"), 3.7),
     "digamma": 12.0, "lgamma": 16.0,
 }  # fmt: skip
+POWER = 1.0  # by a constant
 
 
 def nanoseconds(kernel: Any) -> float:
@@ -30,15 +32,15 @@ def nanoseconds(kernel: Any) -> float:
     if cluster is not None and not cluster.opaque:
         stored = kernel.plan.stored
         return sum(_member(m.op, math.prod(m.space), m.op.out in stored) for m in cluster.members)
-    op = kernel.op
-    rule = _OPAQUE.get(op.name)
-    return 0.0 if rule is None else rule(op)
+    op: Op | None = getattr(kernel, "op", None)
+    return _OPAQUE[op.name](op) if op is not None and op.name in _OPAQUE else 0.0
 
 
 def _member(op: Op, size: int, stored: bool) -> float:
     each = READ * len(op.operands) + WRITE * stored
     if op.name == "map":
-        each += SCALAR.get(op.params["fn"], CHEAP)
+        fn = op.params["fn"]
+        each += SCALAR.get(fn, POWER if scalar.is_called(fn) else CHEAP)
     elif op.name == "dot":
         each += 2 * READ + TERM * op.operands[0].shape[-1]
     else:

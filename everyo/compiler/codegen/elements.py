@@ -81,6 +81,8 @@ class Elements:
         operands = [self.element(v, idx) for v in op.operands]
         return scalar.apply(self.f, op.params["fn"], operands, op.operands[-1].dtype, op.out.dtype)
 
+    _again = _map
+
     def _broadcast(self, op: Op, idx: Sequence[Index]) -> str:
         source = op.operands[0]
         if not source.shape:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from everyo.compiler.codegen.text import Function, Index
+from everyo.compiler.codegen.text import APART, Function, Index
 from everyo.compiler.graph import Value
 
 HEADER = object.__basicsize__  # bytes before the first field of an object
@@ -62,7 +62,7 @@ def write_entry(
     The first `checked` inputs are compared with the types they had; the rest are the program's own. There
     is a second door where `states` are replaced, inputs by outputs: to the end, which does so.
     """
-    f = Function("everyo_entry", ["ptr %ins", "ptr %results", "ptr %arena", "ptr %table"], "i32")
+    f = Function("everyo_entry", ["ptr %ins", "ptr %results", "ptr %arena", "ptr %table"], "i32", False)
     dtypes = list({id(v.dtype): v.dtype for v in inputs[:checked]}.values())
     args, outs = f.alloca("ptr", max(len(inputs), 1)), f.alloca("ptr", max(outputs, 1))
     checks: dict[tuple[tuple[int, ...], int], Function] = {}
@@ -92,11 +92,16 @@ def write_entry(
 
 
 def _run(f: Function, args: str, outs: str, outputs: int, end: bool) -> None:
-    """Write the call of the main function; its inputs are known."""
+    """Write the call of the main function; its inputs are known.
+
+    The main function takes its arguments for memory that does not change, so it must not become part of the
+    one that writes them.
+    """
     with f.loop(0, outputs) as i:
         _pass(f, _item(f, "%results", i), outs, i)
     flag = "true" if end else "false"
-    code = f.make(f"call i32 @everyo_main(ptr {args}, ptr {outs}, ptr %arena, ptr %table, i1 {flag})")
+    arguments = f"ptr {args}, ptr {outs}, ptr %arena, ptr %table, i1 {flag}"
+    code = f.make(f"call i32 @everyo_main({arguments}){APART}")
     f.line(f"ret i32 {code}")
 
 

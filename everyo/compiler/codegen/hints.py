@@ -20,10 +20,14 @@ SHORT, LONG, HEAVY, OTHER = 50, 100, 250, 0.2
 FAR = 8  # elements between two turns above which a vector of turns is read one element at a time
 LANES = 10  # instructions that reading or writing such a vector stands for
 WHOLE, VECTORS = 150, 250  # instructions of all turns of a loop, or of a vectorized one, that are written out
+# Of loops without functions: instructions of all turns up to which LLVM decides; those of a vectorized loop,
+# and of its rest, up to which they may be written out; turns from which on a loop is worth LLVM's time.
+PLAIN, PLAIN_VECTORS, PLAIN_REST, HOT = 200, 500, 100, 4096
 _CALL = re.compile(r"call .*@eo\.(\w+)\.(f64|f32)\(")
 
 # Of each module: a loop that is not interleaved; one whose last turns are masked; then loops with one turn or
-# two at a time, those with the vectors written out or not, those with the rest written out or not.
+# two at a time, those with the vectors written out or not, those with the rest written out or not. The last
+# four are the same for loops of which LLVM decides how many turns are interleaved.
 METADATA = """!0 = distinct !{!0, !10}
 !1 = distinct !{!1, !10, !12, !13}
 !2 = distinct !{!2, !10, !13, !15, !17}
@@ -44,7 +48,11 @@ METADATA = """!0 = distinct !{!0, !10}
 !17 = !{!"llvm.loop.vectorize.followup_epilogue", !14}
 !18 = !{!"llvm.loop.vectorize.followup_epilogue", !14, !13}
 !19 = distinct !{!19, !20}
-!20 = !{!"llvm.loop.vectorize.enable", i1 false}"""
+!20 = !{!"llvm.loop.vectorize.enable", i1 false}
+!21 = distinct !{!21, !13, !15, !17}
+!22 = distinct !{!22, !13, !15, !18}
+!23 = distinct !{!23, !13, !16, !17}
+!24 = distinct !{!24, !13, !16, !18}"""
 
 
 def hint(lines: Sequence[str], turns: int | None, strides: Sequence[int]) -> str:
@@ -58,7 +66,7 @@ def hint(lines: Sequence[str], turns: int | None, strides: Sequence[int]) -> str
         return ", !llvm.loop !19"
     length = len(lines) + called
     if not calls:
-        return ", !llvm.loop !0" if length > LONG else ""
+        return ", !llvm.loop !0" if length > LONG else _plain(lines, turns)
     registers = vectors()
     if length > HEAVY and registers.masks and len(lines) <= OTHER * length:
         return ", !llvm.loop !1"
@@ -70,6 +78,19 @@ def hint(lines: Sequence[str], turns: int | None, strides: Sequence[int]) -> str
     lanes = registers.size // max(int(dtype[1:]) // 8 for _, dtype in calls)
     many, rest = turns // lanes * length > VECTORS, turns % lanes * length > VECTORS
     return f", !llvm.loop !{first + 2 * many + rest}"
+
+
+def _plain(lines: Sequence[str], turns: int | None) -> str:
+    """Return what is said of a loop without functions: what LLVM writes out of it would rarely be faster.
+
+    Loops over vectors are left to LLVM, and so are those with many turns.
+    """
+    if turns is None or turns > HOT or turns * len(lines) <= PLAIN or any("<" in line for line in lines):
+        return ""
+    lanes = vectors().size // (4 if any("float" in line for line in lines) else 8)
+    many = turns // lanes * len(lines) > PLAIN_VECTORS
+    rest = turns % lanes * len(lines) > PLAIN_REST
+    return f", !llvm.loop !{21 + 2 * many + rest}"
 
 
 def _is_spread(strides: Sequence[int], work: int) -> bool:

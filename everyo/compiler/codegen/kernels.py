@@ -15,9 +15,10 @@ from everyo.compiler.codegen.products import gemm
 from everyo.compiler.codegen.segments import clamped, segments
 from everyo.compiler.codegen.text import Function, Index, literal, memory_type, type_of
 from everyo.compiler.fuse import Cluster, Member, Plan, buffer_value, is_batched_dot, is_written_out, reduced
-from everyo.compiler.graph import Value
+from everyo.compiler.graph import Op, Value
 
 STACK = 4096  # elements of a row that lie on the stack
+MANY = 64  # turns of a loop
 
 
 class Kernel(Elements):
@@ -174,8 +175,18 @@ class Kernel(Elements):
             for inner in np.ndindex(*member.space[depth:]):
                 self._sink(member, self._at(inner))
             return
-        for inner in np.ndindex(*member.op.out.shape[depth:]):
-            self._keep(member, self._at(inner))
+        places = [self._at(inner) for inner in np.ndindex(*member.op.out.shape[depth:])]
+        few = not self.extent or self.extent[-1] < MANY  # of more turns LLVM makes lanes of vectors
+        if few and member.op.name == "map" and scalar.is_called(member.op.params["fn"]):
+            self._compute_in_vectors(member.op, places)
+        for idx in places:
+            self._keep(member, idx)
+
+    def _compute_in_vectors(self, op: Op, places: Sequence[Sequence[Index]]) -> None:
+        """Compute elements of an elementary function, several at once."""
+        rows = [[self.element(v, idx) for v in op.operands] for idx in places]
+        for idx, x in zip(places, scalar.in_vectors(self.f, op.params["fn"], op.out.dtype, rows)):
+            self.f.remember((op.out, tuple(idx), type(idx) is Flat), x)
 
     def _at(self, inner: Sequence[int]) -> Sequence[Index]:
         return self.outer if self.flat else [*self.outer, *inner]

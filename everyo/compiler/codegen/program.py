@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from everyo.compiler import elementary
 from everyo.compiler.codegen.control import CONTROL, Control, write_control
+from everyo.compiler.codegen.cost import nanoseconds
 from everyo.compiler.codegen.entry import FIRST_CALL, RUN, THREADS, write_entry
 from everyo.compiler.codegen.hints import METADATA
 from everyo.compiler.codegen.opaque import Call, Join, Product, kernel_of
@@ -15,7 +17,7 @@ from everyo.compiler.codegen.panels import PanelKernel
 from everyo.compiler.codegen.places import parts_in_place
 from everyo.compiler.codegen.splitting import Split, bounded, split, write_call
 from everyo.compiler.codegen.tapes import Tapes
-from everyo.compiler.codegen.text import Function
+from everyo.compiler.codegen.text import APART, Function
 from everyo.compiler.fuse import Cluster, Plan, fuse
 from everyo.compiler.graph import Graph, Op, Value
 from everyo.compiler.memory import Lifetime, place
@@ -28,7 +30,6 @@ SUCCEEDED, FAILED, FIRST_MESSAGE = 0, 1, 16
 # lie across two lines of the cache.
 ATTRIBUTES = """attributes #0 = { nounwind "stackrealign" "no-trapping-math"="true" }
 attributes #1 = { noinline nounwind "stackrealign" "no-trapping-math"="true" }"""
-APART = " #1"  # of a call: the function stays one of its own
 LARGE = 1500  # characters of a kernel from which on it stays a function of its own, outside of loops
 # Characters that may become part of the main function, outside of loops and inside: LLVM's time for a
 # function grows faster than its length.
@@ -99,6 +100,7 @@ class Module:
         self._splits: dict[Any, Split] = {}
         self._depth = 0
         self.parallel = False
+        self._nanoseconds = 0.0
         self._needs: set[tuple[str, str]] = set()
         self._declares: set[str] = set()
         self.text = self._write()
@@ -226,13 +228,16 @@ class Module:
     def _kernel(self, plan: Plan, cluster: Cluster) -> Any:
         op = cluster.members[0].op
         if op.name in CONTROL:
+            self._nanoseconds = math.inf
             return Control(op, self._used)
         if cluster in plan.panels:
+            self._nanoseconds = math.inf
             panel = PanelKernel(plan, cluster, self.name())
             self._splits[panel] = panel.split()
             panel.f.name = self.define(panel.f, panel.build(), panel.extent)
             return panel
         kernel = kernel_of(plan, cluster, self.name())
+        self._nanoseconds += nanoseconds(kernel) or math.inf
         if isinstance(kernel, (Join, Product)):
             whole, start = self._parts.get(op.out, (op.out, 0))
             within = range(start, start + max(op.out.nbytes, 1))
@@ -245,6 +250,10 @@ class Module:
             text = bounded(kernel, text, cut.extent)
         kernel.f.name = self.define(kernel.f, text, extent)
         return kernel
+
+    def brief(self, limit: float) -> bool:
+        """Whether the program takes less than so many nanoseconds, roughly, as far as it is known."""
+        return self._nanoseconds < limit
 
     def name(self) -> str:
         """Return a name for a function to be defined."""

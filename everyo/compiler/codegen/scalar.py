@@ -9,6 +9,7 @@ import numpy as np
 
 from everyo.compiler import elementary
 from everyo.compiler.codegen.text import Function, literal, type_of
+from everyo.compiler.machine import vectors
 from everyo.errors import CompileError
 
 FLOAT = {"add": "fadd", "subtract": "fsub", "multiply": "fmul", "divide": "fdiv"}
@@ -62,12 +63,48 @@ def missing(fn: str, dtype: Any) -> CompileError:
 def function(f: Function, fn: str, dtype: Any, *operands: str) -> str:
     """Call an elementary function."""
     suffix = f"{dtype.kind}{8 * dtype.itemsize}"
-    if fn not in elementary.names():
+    if not elementary.is_known(fn):
         raise missing(fn, dtype)
     f.needs.add((fn, suffix))
     kind = type_of(dtype)
     arguments = ", ".join(f"{kind} {x}" for x in operands)
     return f.pure(f"call {kind} {elementary.symbol(fn, suffix)}({arguments})")
+
+
+def is_called(fn: str) -> bool:
+    """Whether a scalar function is a call of an elementary one, not a few instructions."""
+    return fn not in INTRINSICS and fn not in _RULES and elementary.is_known(fn)
+
+
+def in_vectors(f: Function, fn: str, dtype: Any, rows: Sequence[Sequence[str]]) -> list[str]:
+    """Call an elementary function for each row of operands, on as many at once as the processor has lanes.
+
+    LLVM's own search for what may share a vector ends in short vectors where these operands are made or
+    read in different ways.
+    """
+    kind, suffix = type_of(dtype), f"{dtype.kind}{8 * dtype.itemsize}"
+    f.needs.add((fn, suffix))
+    found: list[str] = []
+    while len(found) < len(rows):
+        part = rows[len(found) : len(found) + vectors().size // dtype.itemsize]
+        lanes = 1 << (len(part) - 1).bit_length()
+        if lanes == 1:
+            found.append(function(f, fn, dtype, *part[0]))
+            continue
+        type = f"<{lanes} x {kind}>"
+        padded = [*part, *[part[-1]] * (lanes - len(part))]
+        operands = ", ".join(f"{type} {_packed(f, type, kind, column)}" for column in zip(*padded))
+        result = f.pure(f"call {type} {elementary.symbol(fn, suffix)}.v{lanes}({operands})")
+        found += [f.pure(f"extractelement {type} {result}, i64 {i}") for i in range(len(part))]
+    return found
+
+
+def _packed(f: Function, type: str, kind: str, elements: Sequence[str]) -> str:
+    """Return a vector of elements."""
+    vector = "poison"
+    for i, x in enumerate(elements):
+        vector = f.pure(f"insertelement {type} {vector}, {kind} {x}, i64 {i}")
+    return vector
 
 
 def intrinsic(f: Function, name: str, dtype: Any, *operands: str) -> str:

@@ -14,6 +14,7 @@ from everyo.compiler.codegen.hints import hint
 
 Index = int | str  # a number known now, or the name of an i64
 BOOL = np.dtype(bool)
+APART = " #1"  # of a call: the function stays one of its own
 
 
 def type_of(dtype: Any) -> str:

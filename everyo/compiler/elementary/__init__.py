@@ -32,7 +32,17 @@ from everyo.compiler.elementary import (
 )
 from everyo.compiler.elementary.builder import FLOATS, Code, Value
 
-__all__ = ["arity", "called", "declarations", "length", "names", "source", "symbol"]
+__all__ = [
+    "arity",
+    "called",
+    "constant_power",
+    "declarations",
+    "is_known",
+    "length",
+    "names",
+    "source",
+    "symbol",
+]
 
 LANES = {"f64": (2, 4, 8), "f32": (2, 4, 8, 16)}  # of the versions for vectors
 _EFFECTS = "nounwind willreturn memory(none) speculatable"
@@ -62,6 +72,33 @@ def names() -> tuple[str, ...]:
     return tuple(_FUNCTIONS)
 
 
+def is_known(name: str) -> bool:
+    """Whether there is a function `name`: one of the `names`, or a power by a constant.
+
+    Examples
+    --------
+    >>> is_known("pow"), is_known("pow_m5_halves"), is_known("gauss")
+    (True, True, False)
+    """
+    return name in _FUNCTIONS or power.halves_of(name) is not None
+
+
+def constant_power(halves: int) -> str:
+    """Return the name of the function of x that is ``x**(halves / 2)``, for `halves` not near zero.
+
+    Examples
+    --------
+    >>> constant_power(-5), arity(constant_power(-5))
+    ('pow_m5_halves', 1)
+    """
+    return power.name_of(halves)
+
+
+def _function(name: str) -> Callable[..., Value]:
+    halves = power.halves_of(name)
+    return _FUNCTIONS[name] if halves is None else lambda x: power.constant_power(x, halves)
+
+
 def arity(name: str) -> int:
     """Return the number of arguments of the function `name`.
 
@@ -70,7 +107,7 @@ def arity(name: str) -> int:
     >>> arity("pow")
     2
     """
-    return len(inspect.signature(_FUNCTIONS[name]).parameters)
+    return len(inspect.signature(_function(name)).parameters)
 
 
 def symbol(name: str, dtype: str) -> str:
@@ -181,8 +218,8 @@ class _Definition(Code):
 def _definition(name: str, dtype: str, lanes: int) -> _Definition:
     """Return the written function with what it needs."""
     code, kind = _Definition(lanes), FLOATS[dtype]
-    parameters = [f"%{p}" for p in inspect.signature(_FUNCTIONS[name]).parameters]
-    result = _FUNCTIONS[name](*(Value(code, kind, p) for p in parameters))
+    parameters = [f"%{p}" for p in inspect.signature(_function(name)).parameters]
+    result = _function(name)(*(Value(code, kind, p) for p in parameters))
     arguments = ", ".join(f"{result.type} {p}" for p in parameters)
     own = symbol(name, dtype) + ("" if lanes == 1 else f".v{lanes}")
     head = f"define available_externally {result.type} {own}({arguments}) alwaysinline {{"

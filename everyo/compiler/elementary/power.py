@@ -1,8 +1,10 @@
-"""pow, sqrt, rsqrt, cbrt, hypot."""
+"""pow, powers by a constant, sqrt, rsqrt, cbrt, hypot."""
 
 from __future__ import annotations
 
 import math
+import re
+from typing import TypeAlias
 
 from everyo.compiler.elementary import coefficients as c
 from everyo.compiler.elementary.arithmetic import fast_two_sum, two_product
@@ -23,6 +25,8 @@ from everyo.compiler.elementary.builder import (
 )
 from everyo.compiler.elementary.exponential import exp
 from everyo.compiler.elementary.logarithm import combine, log_pair, split, split_any
+
+_Rounded: TypeAlias = "tuple[Value, Value | None]"  # a number and its rounding error, if it has one
 
 
 def pow_(x: Value, y: Value) -> Value:
@@ -59,6 +63,72 @@ def _power_of_positive_32(x: Value, y: Value) -> Value:
     wide = x.double()
     log = combine(*split(wide), 0, c.LOG_40)
     return exp(y.double() * _at_ends(wide, log), 0, c.EXP_40).float()
+
+
+def name_of(halves: int) -> str:
+    """Return the name of the function x**(halves / 2)."""
+    return f"pow_{'m' if halves < 0 else ''}{abs(halves)}_halves"
+
+
+def halves_of(name: str) -> int | None:
+    """Return twice the exponent of the function that `name_of` gave its name, or None."""
+    found = re.fullmatch(r"pow_(m?)(\d+)_halves", name)
+    return int(found[2]) * (-1 if found[1] else 1) if found else None
+
+
+def constant_power(x: Value, halves: int) -> Value:
+    """x**(halves / 2) by products, a root and a quotient, whose rounding errors are added at the end.
+
+    Only that of a root by which a whole power is multiplied stays: half a unit. Negative powers are those of
+    1 / x or 1 / sqrt(x): no step overflows, or loses bits to subnormal numbers, where the power does not.
+    """
+    n, half = divmod(abs(halves), 2)
+    base = x + 0.0 if half else x  # a half-integer power of -0.0 is that of 0.0
+    if halves < 0:
+        high, low = _repeated(_inverse_root(base), 2 * n + 1) if half else _repeated(_inverse(x), n)
+    else:
+        high, low = _repeated((base, None), n)
+        if half:
+            high, low = _times((high, low), (sqrt(base), None))
+    assert low is not None
+    usual = fabs(low) < fabs(high)  # of infinities the error is NaN, and zeros keep their sign
+    result = select(usual, high + low, high)
+    if not half:
+        return result
+    return select(x.equals(-math.inf), math.inf if halves > 0 else 0.0, result)
+
+
+def _times(x: _Rounded, y: _Rounded) -> _Rounded:
+    """Return ``x * y`` for numbers with their rounding errors, as far as they have such."""
+    high, low = two_product(x[0], y[0])
+    low = low if y[1] is None else fma(x[0], y[1], low)
+    return high, low if x[1] is None else fma(x[1], y[0], low)
+
+
+def _repeated(x: _Rounded, n: int) -> _Rounded:
+    """Return ``x**n`` for n >= 1, by squaring."""
+    result = None
+    while True:
+        if n & 1:
+            result = x if result is None else _times(result, x)
+        n >>= 1
+        if not n:
+            assert result is not None
+            return result
+        x = _times(x, x)
+
+
+def _inverse(x: Value) -> _Rounded:
+    """Return ``1 / x``."""
+    y = 1 / x
+    return y, y * fma(-x, y, 1)
+
+
+def _inverse_root(x: Value) -> _Rounded:
+    """Return ``1 / sqrt(x)``; what y lacks is about (1 - x y**2) y / 2."""
+    y = 1 / sqrt(x)
+    root, low = two_product(x, y)
+    return y, 0.5 * y * fma(-low, y, fma(-root, y, 1))
 
 
 def rsqrt(x: Value) -> Value:

@@ -10,6 +10,7 @@ import numpy as np
 
 from everyo.compiler.access import VIEWS
 from everyo.compiler.graph import Graph, Op, Value
+from everyo.core.keys import typed
 
 DEPTH = 16  # views, one of the other, that an element may be looked for through
 SMALL = 16  # terms of a contraction that are written out
@@ -116,6 +117,10 @@ class Builder:
             return values[1] if numbers[0] else values[2]
         if fn == "where" and values[1] is values[2]:
             return values[1]
+        if fn in ("logical_and", "logical_or"):
+            for known, other in ((0, 1), (1, 0)):
+                if numbers[known] is not None:  # False decides "and", True decides "or"
+                    return values[known] if bool(numbers[known]) is (fn == "logical_or") else values[other]
         if fn == "negative" and values[0].op is not None and values[0].op.params.get("fn") == "negative":
             return values[0].op.inputs[0]
         return None
@@ -352,10 +357,26 @@ class Builder:
         elif math.prod(value.shape[a] for a in axes) == 1:
             out = self.reshape(value, shape)
         elif axes:
-            out = self.add("reduce", [value], [(shape, value.dtype)], kind=kind, axes=axes)[0]
+            known = self._sum_of_product(value, axes) if kind == "sum" else None
+            out = known or self.add("reduce", [value], [(shape, value.dtype)], kind=kind, axes=axes)[0]
         if keepdims:
             out = self.reshape(out, [1 if a in axes else n for a, n in enumerate(value.shape)])
         return out
+
+    def _sum_of_product(self, value: Value, axes: Sequence[int]) -> Value | None:
+        """Return the sum over rows or columns of a matrix product as a product of such sums; else None."""
+        op, rank = value.op, len(value.shape)
+        if op is not None and op.params.get("fn") == "negative":
+            total = self._sum_of_product(op.operands[0], axes)
+            return None if total is None else self.map("negative", total)
+        summed = [a in axes and value.shape[a] > 1 for a in (rank - 2, rank - 1)]
+        if op is None or op.name != "dot" or not any(summed):
+            return None
+        factors = [
+            self.reduce("sum", factor, (axis,), keepdims=True) if short else factor
+            for factor, axis, short in zip(op.operands, (rank - 2, rank - 1), summed)
+        ]
+        return self.reduce("sum", self.dot(*factors), axes)
 
     def argreduce(self, kind: str, value: Value, axis: int) -> Value:
         """Return the first position of the "max" or "min" along an axis."""
@@ -440,7 +461,7 @@ def frozen(params: Any) -> Any:
         hash(params)
     except TypeError:
         return id(params)
-    return (type(params).__name__, params)
+    return typed(params)
 
 
 def _widens(narrow: Any, wide: Any) -> bool:

@@ -92,3 +92,38 @@ def _extremes(b: Builder, op: Op, x: Value, out: Value) -> list[Value] | None:
         return here, primitives.sum(counted, axis=axis, keepdims=True)
 
     return composed(b, extremes, x, out) if x.dtype.kind == "f" else None
+
+
+@lowering("pair_differences")
+def _pair_differences(b: Builder, op: Op, x1: Value, x2: Value) -> Value:
+    def differences(x1: Any, x2: Any) -> Sequence[Any]:
+        first, second = (primitives.matrix_transpose(x) for x in (x1, x2))
+        first = primitives.reshape(first, shape=(*first.shape, 1))
+        return (first - primitives.reshape(second, shape=(*second.shape[:-1], 1, second.shape[-1])),)
+
+    return composed(b, differences, x1, x2)[0]
+
+
+def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
+    return primitives.getitem(x, index=(*(slice(None),) * axis, slice(start, stop)))
+
+
+@lowering("differences")
+def _differences(b: Builder, op: Op, x: Value) -> Value:
+    axis = op.params["axis"] % len(x.shape)
+
+    def differences(x: Any) -> Sequence[Any]:
+        return (_part(x, axis, 1, None) - _part(x, axis, None, -1),)
+
+    return composed(b, differences, x)[0]
+
+
+@lowering("spread_differences")
+def _spread_differences(b: Builder, op: Op, x: Value) -> Value:
+    axis = op.params["axis"] % len(x.shape)
+
+    def spread(x: Any) -> Sequence[Any]:
+        nothing = primitives.zeros_like(_part(x, axis, 0, 1))
+        return (primitives.concat(nothing, x, axis=axis) - primitives.concat(x, nothing, axis=axis),)
+
+    return composed(b, spread, x)[0] if x.shape[axis] else b.fill(0, op.out.shape, op.out.dtype)

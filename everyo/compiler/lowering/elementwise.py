@@ -12,6 +12,8 @@ from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.builder import BOOL, COMPARISONS, Builder, scalar_of
 from everyo.compiler.lowering.table import HALF, lowering
 
+LARGEST = 16  # exponent, whole or half of a whole number, of powers that are made of products and roots
+
 # primitives that are one scalar function on operands of the result's dtype
 DIRECT = {
     "add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide",
@@ -138,37 +140,51 @@ def _invert(b: Builder, op: Op, x: Value) -> Value:
 def _power(b: Builder, op: Op, x1: Value, x2: Value) -> Value | None:
     exponent = scalar_of(x2)
     base, power = matched(b, op, (x1, x2), op.out.dtype)
-    if exponent is not None and abs(exponent) <= 16 and exponent == int(exponent):
-        return _integer_power(b, base, int(exponent))
+    known = exponent is not None and abs(exponent) <= LARGEST and 2 * exponent == int(2 * exponent)
     if op.out.dtype.kind != "f":
-        return None
+        return _integer_power(b, base, int(exponent)) if known and exponent >= 0 else None
+    if not known:
+        return _unknown_power(b, base, power, root=exponent is None and not x2.shape)
+    short = _short_power(b, base, float(exponent))
+    return b.map(elementary.constant_power(int(2 * exponent)), base) if short is None else short
+
+
+def _unknown_power(b: Builder, base: Value, power: Value, root: bool) -> Value:
+    """Return a power, which is a `root` where one exponent for all turns out to be a half, as in NumPy."""
+    found = b.map("pow", base, power)
+    if not root:
+        return found
+    return b.map("where", b.map("equal", power, b.constant(0.5, power.dtype)), b.map("sqrt", base), found)
+
+
+def _short_power(b: Builder, x: Value, exponent: float) -> Value | None:
+    """Return a power that so few roundings make that it is off by at most 2 ulp; None for others.
+
+    What it is made of is there for other powers of the same base. No step overflows, or loses bits to
+    subnormal numbers, where the power does not.
+    """
+    if exponent in (0, 1, 2, 3, 4):
+        return _integer_power(b, x, int(exponent))
+    if exponent in (-1, -2):
+        return _integer_power(b, b.map("divide", b.constant(1, x.dtype), x), int(-exponent))
     if exponent == 0.5:
-        return b.map("sqrt", base)
-    if exponent in (-1.5, -0.5, 1.5, 2.5):
-        return _half_power(b, base, float(exponent))
-    return b.map("pow", base, power)
-
-
-def _half_power(b: Builder, x: Value, exponent: float) -> Value:
-    """Return the power by a half-integer: at most 2 ulp, with the values that pow has at -0.0 and -inf."""
-    whole, zero = int(abs(exponent)), b.constant(0, x.dtype)
+        return b.map("sqrt", x)
+    if exponent not in (-1.5, -0.5, 1.5, 2.5):
+        return None
     root = b.map("sqrt", x)
-    if whole % 2 == 0:  # the root of -0.0 is -0.0, which only an odd power turns into the sign of pow
-        root = b.map("add", root, zero)
-    part = _integer_power(b, x, whole if exponent > 0 else -whole)
-    assert part is not None
-    power = b.map("multiply" if exponent > 0 else "divide", part, root)
-    least = b.constant(-np.inf, x.dtype)
-    limit = b.constant(np.inf if exponent > 0 else 0, x.dtype)
-    return b.map("where", b.map("equal", x, least), limit, power)
+    if exponent in (-0.5, 2.5):  # the root of -0.0 is -0.0, which in the others meets the sign of x
+        root = b.map("add", root, b.constant(0, x.dtype))
+    if exponent < 0:
+        inverse = b.map("divide", b.constant(1, x.dtype), root)
+        power = inverse if exponent == -0.5 else b.map("divide", inverse, x)
+    else:
+        power = b.map("multiply", _integer_power(b, x, int(exponent)), root)
+    limit = b.constant(np.inf if exponent > 0 else 0, x.dtype)  # of -inf, of which there is no root
+    return b.map("where", b.map("equal", x, b.constant(-np.inf, x.dtype)), limit, power)
 
 
-def _integer_power(b: Builder, x: Value, n: int) -> Value | None:
-    if n < 0:
-        if x.dtype.kind != "f":
-            return None
-        whole = _integer_power(b, x, -n)
-        return None if whole is None else b.map("divide", b.constant(1, x.dtype), whole)
+def _integer_power(b: Builder, x: Value, n: int) -> Value:
+    """Return ``x**n`` for n >= 0, by squaring."""
     out: Value | None = None
     while n:
         if n & 1:
@@ -256,7 +272,16 @@ def _elu(b: Builder, op: Op, x: Value) -> Value:
     zero = b.constant(0, x.dtype)
     negative = b.map("expm1", b.map("minimum", x, zero))
     scaled = b.map("multiply", b.constant(op.params["alpha"], x.dtype), negative)
-    return b.map("where", b.map("greater", x, zero), x, scaled)
+    return b.map("where", b.map("less", x, zero), scaled, x)
+
+
+@lowering("softplus_of_multiple")
+def _softplus_of_multiple(b: Builder, op: Op, x: Value) -> Value:
+    (x,) = matched(b, op, (x,), op.out.dtype)
+    beta = b.constant(op.params["beta"], x.dtype)
+    bend = b.map("softplus", b.map("negative", b.map("abs", b.map("multiply", x, beta))))
+    far = b.map("maximum" if op.params["beta"] > 0 else "minimum", x, b.constant(0, x.dtype))
+    return b.map("add", far, b.map("divide", bend, beta))
 
 
 @lowering("softsign")

@@ -111,6 +111,24 @@ def _var(b: Builder, op: Op, x: Value) -> Value:
     return _finished(b, op, out)
 
 
+@lowering("standardize")
+def _standardize(b: Builder, op: Op, x: Value) -> Value | None:
+    if not x.size:
+        return None
+    x, axes = b.cast(x, op.out.dtype), axes_of(op, x)
+    d = b.map("subtract", x, b.broadcast_to(mean_of(b, x, axes, True), x.shape))
+    rest = mean_of(b, d, axes, True)  # the mean's rounding error, taken in one loop with the squares
+    squares = mean_of(b, b.map("multiply", d, d), axes, True)
+    spread = b.map(
+        "maximum", b.map("subtract", squares, b.map("multiply", rest, rest)), b.constant(0, x.dtype)
+    )
+    root = b.map("sqrt", b.map("add", spread, b.constant(op.params["eps"], x.dtype)))
+    scale = b.map("divide", b.constant(1, x.dtype), root)
+    return b.map(
+        "multiply", b.map("subtract", d, b.broadcast_to(rest, x.shape)), b.broadcast_to(scale, x.shape)
+    )
+
+
 def below_top(b: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value]:
     """Return `x` minus its maximum along axes, and that maximum, right beside infinities too."""
     top = b.reduce("max", x, axes, keepdims=True)

@@ -23,7 +23,7 @@ def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: str | None) -> T
     return made(backend.asarray(getattr(backend.xp.fft, name)(n, d), dtype, place), False, name)
 
 
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
+def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: str | None = None) -> Tensor:
     """Return the frequencies of the result of `fft`: ``0, 1, ..., -2, -1`` divided by ``n d``.
 
     Parameters
@@ -56,7 +56,7 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None 
     return _frequencies("fftfreq", n, d, dtype, device)
 
 
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
+def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: str | None = None) -> Tensor:
     """Return the frequencies of the result of `rfft`; parameters and errors are those of `fftfreq`.
 
     Examples
@@ -75,7 +75,7 @@ def _shifted(x: Any, axes: Any, amount: Callable[[int], int], operation: str) ->
     return op.roll(x, shift=tuple([amount(x.shape[a]) for a in places]), axis=places)
 
 
-def fftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
+def fftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Tensor:
     """Move frequency 0 to the middle, along all axes or those that are named.
 
     Examples
@@ -87,7 +87,7 @@ def fftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
     return _shifted(x, axes, lambda n: n // 2, "fftshift")
 
 
-def ifftshift(x: Any, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
+def ifftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Tensor:
     """Undo `fftshift`.
 
     Examples

@@ -75,8 +75,9 @@ def _cofactors(xp: Any, x: Any) -> Any:
 
 def _all_cofactors(xp: Any, x: Any) -> Any:
     try:
-        out = xp.linalg.det(x)[..., None, None] * xp.matrix_transpose(xp.linalg.inv(x))
-        if xp.all(xp.isfinite(out)) and xp.all(xp.linalg.det(x)):
+        inverse, determinant = xp.inverse_and_determinant(x)
+        out = determinant[..., None, None] * xp.matrix_transpose(inverse)
+        if xp.all(xp.isfinite(out)) and xp.all(determinant):
             return out
     except xp.linalg.LinAlgError:
         pass

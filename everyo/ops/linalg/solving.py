@@ -68,7 +68,7 @@ def _inv_samples() -> list[Sample]:
 )
 def _inv(xp: Any, x: Any, *, strict: bool = True) -> Any:
     """Return inverses; those of singular matrices are NaN unless `strict`."""
-    inverse = xp.linalg.inv
+    inverse = xp.inverse
     try:
         return inverse(x)
     except xp.linalg.LinAlgError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -13,7 +14,7 @@ from everyo.ops.families import primitive
 
 __all__ = ["sinc"]
 
-_TERMS = 30
+_NEGLIGIBLE = 1e-18  # part of the largest term
 
 
 def _sinc_slope(g: Any, x: Any, order: int) -> Any:
@@ -44,7 +45,7 @@ def _sinc(xp: Any, x: Any, *, order: int) -> Any:
     z = math.pi * x
     turn = x - 2 * xp.round(xp.real(x) / 2)  # exact, so that the sine keeps its digits for large x
     sine = xp.sin(math.pi * turn)
-    small = xp.abs(z) < 2 + order / 2 if order else z == 0
+    small = xp.abs(z) < _reach(order) if order else z == 0
     divisor = xp.where(small, xp.ones_like(z), z)
     out = sine / divisor
     if order:
@@ -57,17 +58,36 @@ def _sinc(xp: Any, x: Any, *, order: int) -> Any:
         out = xp.where(infinite, xp.zeros_like(z), out)
     if xp.any(small):
         out = xp.asarray(out)  # 0-d results are scalars
-        out[small] = _series(z[small], order) * math.pi**order
+        places = xp.nonzero(small) if small.ndim else small  # a mask takes longer
+        out[places] = _series(z[places], order) * math.pi**order
     return out
 
 
 def _series(z: Any, order: int) -> Any:
     """Return the derivative of this order of ``sin(z) / z``, for small `z`, by its power series."""
-    first = (order + 1) // 2
     total, square = 0.0, z * z
-    for k in reversed(range(first, first + _TERMS)):
-        total = total * square + (-1) ** k * math.perm(2 * k, order) / math.factorial(2 * k + 1)
+    for coefficient in _coefficients(order):
+        total = total * square + coefficient
     return total * z if order % 2 else total + 0 * z
+
+
+@functools.cache
+def _coefficients(order: int) -> list[float]:
+    """Return the coefficients of the power series, the last first: as many as matter up to `_reach`."""
+    found: list[float] = []
+    largest = size = 0.0
+    k = (order + 1) // 2
+    while not found or size > largest * _NEGLIGIBLE:
+        found.append((-1) ** k * math.perm(2 * k, order) / math.factorial(2 * k + 1))
+        size = abs(found[-1]) * _reach(order) ** (2 * k - order)
+        largest = max(largest, size)
+        k += 1
+    return found[::-1]
+
+
+def _reach(order: int) -> float:
+    """Return up to which size of `z` the power series is used; it serves 0 alone where order is 0."""
+    return 2 + order / 2 if order else 0.0
 
 
 def sinc(x: Any, /) -> Tensor:

@@ -3,7 +3,9 @@
 try:
     import scipy.sparse
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("sparse derivatives need SciPy: pip install 'everyo[scipy]'") from error
+    from everyo.errors import install
+
+    raise ModuleNotFoundError(f"sparse derivatives need SciPy: {install('scipy')}") from error
 
 from everyo.transforms.sparse.compressed import SparseDerivative as SparseDerivative
 from everyo.transforms.sparse.compressed import sparse_hessian as sparse_hessian

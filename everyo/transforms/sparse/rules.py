@@ -118,7 +118,7 @@ def moved(*movable: int) -> Rule:
             for k, value in enumerate(call.values)
         ]
         params = {**call.params, "value": 0} if "value" in call.params else call.params
-        source = np.asarray(call.primitive(*operands, **params)) - 1
+        source = np.real(call.primitive(*operands, **params)).astype(int) - 1  # `params` may name a dtype
         return (reading(source, call.size(i)),)
 
     def _moves(k: int) -> bool:
@@ -251,6 +251,22 @@ def pooled(call: Call, i: int) -> Links:
     return (links(labels(call.out.shape), windows, (call.out.size, call.size(0))),)
 
 
+def neighbouring(call: Call, i: int) -> Links:
+    """Differences of neighbours, and the transpose of taking them."""
+    axis, source = call.params["axis"], labels(call.shape(0))
+    if call.out.shape[axis] > source.shape[axis]:
+        source = np.pad(source, [(int(k == axis),) * 2 for k in range(source.ndim)], constant_values=-1)
+    length = call.out.shape[axis]
+    pairs = np.stack([source.take(range(k, k + length), axis) for k in range(2)])
+    return (links(labels(call.out.shape), pairs, (call.out.size, call.size(0))),)
+
+
+def paired(call: Call, i: int) -> Links:
+    """Differences of the points of two sets."""
+    operands = [(k == i) * (1 + labels(call.shape(k))) for k in range(2)]
+    return (reading(np.abs(call.primitive(*operands)) - 1, call.size(i)),)
+
+
 FAMILIES: dict[str, Rule] = {"elementwise": pointwise, "discrete": nothing}
 
 RULES: dict[str, Rule] = {
@@ -268,6 +284,8 @@ RULES: dict[str, Rule] = {
     "sum_to": summed_to,
     **dict.fromkeys(("softmax", "log_softmax", "sort"), within),
     **dict.fromkeys(("cumsum", "cumprod", "linear_recurrence"), running),
+    **dict.fromkeys(("differences", "spread_differences"), neighbouring),
+    "pair_differences": paired,
     "assemble": assembled,
     "scatter_along_axis": scattered,
     "matmul": product,

@@ -1,0 +1,116 @@
+"""`eo.pad`: NumPy's values in all modes and forms of settings, derivatives, and errors."""
+
+import numpy as np
+import pytest
+
+import everyo as eo
+
+M = np.array([[0.3, 1.7, 0.9], [2.2, 0.4, 1.1]])
+CALLS = {
+    "constant": ((2, 1), "constant", {}),
+    "constants": (((1,), (2,)), "constant", {"constant_values": ((1.5, 2.0), (3.0, 4.5))}),
+    "constants of ends": (1, "constant", {"constant_values": (7.0, 8.0)}),
+    "edge": ({1: (3, 0)}, "edge", {}),
+    "reflect": (((4, 1), (5, 6)), "reflect", {"reflect_type": "even"}),
+    "reflect odd": (((4, 1), (5, 6)), "reflect", {"reflect_type": "odd"}),
+    "symmetric": (((3, 5), (4, 7)), "symmetric", {}),
+    "symmetric odd": (((3, 5), (4, 7)), "symmetric", {"reflect_type": "odd"}),
+    "wrap": (np.array([[1, 4], [5, 2]]), "wrap", {}),
+    "linear_ramp": (((2, 0), (3, 1)), "linear_ramp", {}),
+    "linear_ramp to": (2, "linear_ramp", {"end_values": ((1.0, 5.0), (-2.0, 0.0))}),
+    "maximum": (2, "maximum", {}),
+    "minimum": ([1, 2], "minimum", {"stat_length": 2}),
+    "mean": (((1, 2), (0, 3)), "mean", {"stat_length": ((2, 1), (3, 2))}),
+    "median": ((2,), "median", {"stat_length": (1, 3)}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_values_and_derivatives(name):
+    width, mode, options = CALLS[name]
+
+    def f(x):
+        return eo.pad(x, width, mode, **options)
+
+    want = np.pad(M, width, mode, **options)
+    x = eo.asarray(M)
+    np.testing.assert_allclose(f(x).numpy(), want, rtol=1e-14)
+    np.testing.assert_allclose(eo.compile(f)(x).numpy(), want, rtol=1e-14)
+    batch = eo.vmap(f)(eo.stack([x, 2 * x])).numpy()
+    np.testing.assert_allclose(batch[1], np.pad(2 * M, width, mode, **options), rtol=1e-14)
+    assert eo.testing.gradcheck(f, x)
+    assert eo.testing.check_jvp(f, x)
+    assert eo.testing.gradgradcheck(lambda x: f(x) ** 2, x)
+
+
+UNORDERED = [name for name, (_, mode, _) in CALLS.items() if mode not in ("maximum", "minimum", "median")]
+DTYPES = [(n, d) for n in CALLS for d in ("int64", "uint8", "float16", "float32")]
+
+
+@pytest.mark.parametrize(("name", "dtype"), [*DTYPES, *((n, "complex128") for n in UNORDERED)])
+def test_dtypes_are_those_of_numpy(name, dtype):
+    width, mode, options = CALLS[name]
+    options = {k: v if k in ("stat_length", "reflect_type") else np.abs(np.rint(v)).astype(int).tolist()
+               for k, v in options.items()}  # fmt: skip
+    a = (M * 10).astype(dtype)
+    got, want = eo.pad(eo.asarray(a), width, mode, **options), np.pad(a, width, mode, **options)
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got.numpy(), want, rtol=2e-3 if dtype == "float16" else 1e-6)
+
+
+def test_modes_where_nothing_is_to_be_mirrored():
+    x = eo.tensor([[3.0]])
+    for mode in ("reflect", "symmetric"):
+        for kind in ("even", "odd"):
+            got = eo.pad(x, 2, mode, reflect_type=kind).numpy()
+            np.testing.assert_array_equal(got, np.pad(x.numpy(), 2, mode, reflect_type=kind))
+    assert eo.pad(eo.tensor(2.0), 3, "edge").item() == 2.0
+    assert eo.pad(eo.ones((0, 2)), ((0, 0), (1, 0)), "maximum").shape == (0, 3)
+    assert eo.pad(eo.ones(2), 1, "empty").tolist()[1:3] == [1.0, 1.0]
+
+
+def test_an_infinite_end_stays_at_its_end():
+    x = eo.tensor([1.0, 2.0, float("inf")])
+    got = eo.pad(x, (1, 0), "reflect", reflect_type="odd")
+    np.testing.assert_array_equal(got.numpy(), [0.0, 1.0, 2.0, np.inf])
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "match"),
+    [
+        (lambda x: eo.pad(x, ((1, 1), 2)), eo.ShapeError, "pairs"),
+        (lambda x: eo.pad(x, ()), eo.ShapeError, "pairs"),
+        (lambda x: eo.pad(x, None), eo.ShapeError, "pairs"),
+        (lambda x: eo.pad(x, {0: -1}), eo.ShapeError, "none negative"),
+        (lambda x: eo.pad(x, {2: 1}), eo.IndexingError, "axis 2"),
+        (lambda x: eo.pad(x, 1, "mean", stat_length=0), eo.ShapeError, "stat_length"),
+        (lambda x: eo.pad(x, 1, constant_values=((1, 2, 3),)), eo.ShapeError, "constant_values"),
+        (lambda x: eo.pad(x, 1, "linear_ramp", end_values=1j), eo.DTypeError, "imaginary|complex"),
+        (lambda x: eo.pad(x, 1, "mean", end_values=2.0), eo.ArgumentError, "does not take end_values"),
+        (lambda x: np.pad(x, 1, "edge", constant_values=2.0), eo.ArgumentError, "does not take"),
+        (lambda x: eo.pad(x, 1, "reflect", reflect_type="both"), eo.ArgumentError, "reflect_type"),
+        (lambda x: eo.pad(x, 1, lambda *a: None), eo.ArgumentError, "eo.concat"),
+    ],
+)
+def test_errors(call, error, match):
+    with pytest.raises(error, match=match):
+        call(eo.asarray(M))
+
+
+@pytest.mark.parametrize("bad", ["a", None, {}, len, 1j], ids=repr)
+def test_constants_that_are_no_real_numbers(bad):
+    for values in (bad, (bad, bad), ((1.0, bad),)):
+        with pytest.raises(eo.DTypeError):
+            eo.pad(eo.asarray(M), 1, constant_values=values)
+
+
+def test_positions_of_arguments_as_in_numpy():
+    a = np.arange(9.0).reshape(3, 3)
+    x = eo.asarray(a)
+    for ours, theirs in ((eo.tril, np.tril), (eo.triu, np.triu)):
+        np.testing.assert_array_equal(ours(x, 1).numpy(), theirs(a, 1))
+        np.testing.assert_array_equal(ours(x, k=-1).numpy(), theirs(a, -1))
+    for ours, theirs in ((eo.fft.fftfreq, np.fft.fftfreq), (eo.fft.rfftfreq, np.fft.rfftfreq)):
+        np.testing.assert_allclose(ours(5, 0.5).numpy(), theirs(5, 0.5), rtol=1e-6)
+    for ours, theirs in ((eo.fft.fftshift, np.fft.fftshift), (eo.fft.ifftshift, np.fft.ifftshift)):
+        np.testing.assert_array_equal(ours(x, 1).numpy(), theirs(a, 1))

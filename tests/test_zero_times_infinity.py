@@ -1,0 +1,159 @@
+"""Zero times infinity in the chain rule: every order of the two modes comes to the limit."""
+
+import math
+
+import numpy as np
+import pytest
+
+import everyo as eo
+from everyo.core.registry import primitives
+from everyo.core.walk import _STEEP
+
+
+def reverse(f):
+    return eo.grad(f)
+
+
+def forward(f):
+    return lambda x: eo.jvp(f, (x,), (eo.ones_like(x),))[1]
+
+
+FIRST = {"reverse": reverse, "forward": forward, "jacfwd": eo.jacfwd, "jacrev": eo.jacrev}
+SECOND = {
+    "reverse over reverse": lambda f: reverse(reverse(f)),
+    "forward over forward": lambda f: forward(forward(f)),
+    "forward over reverse": lambda f: forward(reverse(f)),
+    "reverse over forward": lambda f: reverse(forward(f)),
+    "hessian": eo.hessian,
+    "jacfwd twice": lambda f: eo.jacfwd(eo.jacfwd(f)),
+}
+
+# Functions whose first and second derivatives both tend to 0 far to the right; those named in LEFT also to
+# the left.
+FLAT = {
+    "arctan": eo.arctan,
+    "arcsinh": eo.arcsinh,
+    "arccosh": eo.arccosh,
+    "cbrt": eo.cbrt,
+    "erf": eo.erf,
+    "erfc": eo.erfc,
+    "tanh": eo.tanh,
+    "sigmoid": eo.sigmoid,
+    "ndtr": eo.special.ndtr,
+    "log_ndtr": eo.special.log_ndtr,
+    "exp(-x*x)": lambda x: eo.exp(-x * x),
+    "1/(1+x*x)": lambda x: 1 / (1 + x * x),
+    "(1+x**2)**-2": lambda x: (1 + x**2) ** -2,
+}
+LEFT = set(FLAT) - {"arccosh", "log_ndtr"}
+POINTS = [(name, sign) for name in FLAT for sign in (1, -1) if sign > 0 or name in LEFT]
+
+
+@pytest.mark.parametrize("order", [*FIRST, *SECOND])
+@pytest.mark.parametrize(("name", "sign"), POINTS)
+def test_derivatives_at_infinity_are_their_limits(name, sign, order):
+    x = eo.tensor(sign * math.inf, dtype=eo.float64)
+    assert {**FIRST, **SECOND}[order](FLAT[name])(x).item() == 0.0
+
+
+@pytest.mark.parametrize("derivative", FIRST.values(), ids=FIRST)
+@pytest.mark.parametrize("f", [lambda x: 0.0 * eo.sqrt(x), lambda x: eo.sqrt(x) ** 2])
+def test_an_infinite_slope_inside_a_slope_of_zero(f, derivative):
+    assert derivative(f)(eo.tensor(0.0)).item() == 0.0
+
+
+def test_only_the_elements_that_meet_zero_times_infinity_change():
+    x = eo.tensor([0.0, 4.0, -1.0, math.nan], dtype=eo.float64)
+    pushed = forward(lambda x: eo.sqrt(x) ** 2)(x).numpy()
+    np.testing.assert_array_equal(pushed, [0.0, 1.0, math.nan, math.nan])
+
+
+def test_a_nan_that_an_inner_level_makes_is_repaired_at_the_outer_one():
+    """The outer tangent is 0 where the slope is infinite: nothing, although the inner level computes last."""
+
+    def along(f, v):
+        return lambda x: eo.jvp(f, (x,), (eo.tensor(v, dtype=eo.float64),))[1]
+
+    x = eo.tensor([0.0, 1.0], dtype=eo.float64)
+    second = along(along(eo.sqrt, [1.0, 1.0]), [0.0, 1.0])(x)
+    assert second.tolist() == [0.0, -0.25]
+    for twice in (eo.hessian, lambda f: eo.jacfwd(eo.jacfwd(f)), lambda f: eo.jacfwd(eo.jacrev(f))):
+        assert twice(lambda x: eo.sqrt(x).sum())(x).tolist() == [[-math.inf, 0.0], [0.0, -0.25]]
+
+
+@pytest.mark.parametrize("order", SECOND)
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_cbrt_bends_without_bound_at_zero(zero, order):
+    """Its second derivative is -2/9 x**(-5/3)."""
+    x = eo.tensor(zero, dtype=eo.float64)
+    assert SECOND[order](eo.cbrt)(x).item() == -math.copysign(math.inf, zero)
+
+
+def test_a_slope_of_zero_inside_an_infinite_one():
+    """The documented difference between the modes."""
+    x = eo.tensor(0.0)
+    assert math.isnan(reverse(lambda x: eo.sqrt(x * x))(x).item())
+    assert forward(lambda x: eo.sqrt(x * x))(x).item() == 0.0
+
+
+FINITE = (-1200.0, -1.0, 0.0, 1.0, 1200.0)
+AT_INFINITY = {"arctan2", "hypot", "logaddexp", "logaddexp2", "tan"}  # repaired for infinite operands' sake
+
+
+def slopes(primitive):
+    """Return the derivatives of an elementwise operation at all points of a grid, as its rules say them."""
+    operands = tuple(x.ravel() for x in np.meshgrid(*[np.array(FINITE)] * len(primitive.input_names)))
+    params = {**(primitive.samples()[0].params if primitive.param_names else {}), **primitive.defaults}
+    with np.errstate(all="ignore"):
+        out = primitive.on(operands, params)
+        for rule in primitive.vjp:
+            if rule is not None:
+                read = primitive.reader(rule, len(operands))(params, out, *operands)
+                yield np.asarray(rule(np.ones_like(operands[0]), *read))
+
+
+def test_programs_repair_what_has_an_infinite_slope_somewhere():
+    elementwise = [p for p in primitives().values() if p.family == "elementwise"]
+    steep = {p.name for p in elementwise if not all(np.isfinite(s).all() for s in slopes(p))}
+    assert steep | AT_INFINITY == _STEEP
+    assert not steep & AT_INFINITY
+
+
+SINGULAR = {  # a function, and points where it has an infinite slope
+    "entropy": (lambda p: eo.special.xlogy(p, p), [0.0]),
+    "entr": (eo.special.entr, [0.0]),
+    "xlogy": (lambda y: eo.special.xlogy(2.0, y), [0.0]),
+    "xlog1py": (lambda y: eo.special.xlog1py(2.0, y), [-1.0]),
+    "erfinv": (eo.special.erfinv, [-1.0, 1.0]),
+    "erfcinv": (eo.special.erfcinv, [0.0, 2.0]),
+    "ndtri": (eo.special.ndtri, [0.0, 1.0]),
+    "logit": (eo.special.logit, [0.0, 1.0]),
+    "gammaln": (eo.special.gammaln, [0.0, -1.0]),
+    "gamma": (eo.special.gamma, [0.0]),
+    "digamma": (eo.special.digamma, [0.0, -1.0]),
+    "polygamma": (lambda x: eo.special.polygamma(1, x), [0.0]),
+    "beta": (lambda a: eo.special.beta(a, 2.0), [0.0]),
+    "betaln": (lambda a: eo.special.betaln(a, 2.0), [0.0]),
+    "remainder": (lambda y: eo.remainder(1.0, y), [0.0]),
+    "fmod": (lambda y: eo.fmod(1.0, y), [1e-320]),
+    "rel_entr": (lambda y: eo.special.rel_entr(2.0, y), [0.0]),
+    "kl_div": (lambda y: eo.special.kl_div(2.0, y), [0.0]),
+    "logaddexp": (lambda x: eo.logaddexp(x, -math.inf), [-math.inf]),
+}
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+@np.errstate(all="ignore")
+def test_a_value_that_is_not_taken_has_no_cotangent_in_programs(name):
+    f, points = SINGULAR[name]
+    x = eo.tensor([*points, 0.75], dtype="float64")
+
+    def masked(x):
+        return eo.where(x == 0.75, f(x), 0.0).sum()
+
+    wanted = eo.grad(masked)(x).numpy()
+    found = eo.compile(eo.grad(masked))(x).numpy()
+    assert found[:-1].tolist() == wanted[:-1].tolist() == [0.0] * len(points)
+    assert math.isclose(found[-1], wanted[-1], rel_tol=1e-13)
+    moved = eo.compile(lambda x, t: eo.jvp(f, (x,), (t,))[1])(x, eo.zeros_like(x))
+    assert moved.tolist() == [0.0] * len(x)
