@@ -1,5 +1,6 @@
 """Settings for the whole suite."""
 
+import gc
 import os
 
 # pytest-xdist already runs one process per core: BLAS threads on top would only compete with them.
@@ -18,6 +19,12 @@ import everyo.compiler  # noqa: E402, F401 - pytest finds the modules it collect
 settings.register_profile("everyo", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("everyo")
+
+
+def pytest_collection_finish() -> None:
+    """Spare the collector the tests themselves, many thousands of objects that stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

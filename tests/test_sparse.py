@@ -45,7 +45,8 @@ def points(*shapes, seed=0):
 
 @pytest.mark.parametrize("name", sorted(n for n, p in PRIMITIVES.items() if p.jvp is not None))
 def test_no_primitive_hides_a_dependence(name):
-    for sample in PRIMITIVES[name].samples():
+    few = 4 if PRIMITIVES[name].family == "elementwise" else None  # they share one rule
+    for sample in PRIMITIVES[name].samples()[:few]:
         call = Call(PRIMITIVES[name], sample, "float64")
         if not call.wrt:
             continue
