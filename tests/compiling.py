@@ -57,3 +57,30 @@ def tensor(*shape, seed=0):
 
 def misses(f):
     return f.cache_info().misses
+
+
+def call_during_a_call(first, outer, inner):
+    """Check a function that is called, by `inner`, while it runs by `outer`; it ran before by `first`.
+
+    Each of them is called with the compiled function, which prints meanwhile, and with its two arguments.
+    """
+    x, y, w = array(40, 40), array(40, 40, seed=1), array(40, 40, seed=2)
+    waiting, results = [], []
+
+    class Again:
+        def __format__(self, spec):
+            if waiting:
+                results.append(inner(f, *map(eo.asarray, waiting.pop())))
+            return ""
+
+    @eo.compile
+    def f(x, w):
+        product = x @ w
+        eo.debug_print("{}", Again())
+        return eo.sin(product) @ w
+
+    first(f, eo.asarray(x), eo.asarray(w))
+    waiting.append((y, w))
+    results.append(outer(f, eo.asarray(x), eo.asarray(w)))
+    for found, matrix in zip(results, (y, x), strict=True):
+        np.testing.assert_allclose(found.numpy(), np.sin(matrix @ w) @ w, 1e-11, 1e-12)

@@ -17,7 +17,7 @@ from everyo.compiler.api import Compiled
 from everyo.core.modes import current_mode
 from everyo.core.tensor import Tensor
 from everyo.errors import IndexingError
-from tests.compiling import agree, array, tensor
+from tests.compiling import agree, array, call_during_a_call, tensor
 
 Pair = namedtuple("Pair", "one two")
 
@@ -357,26 +357,7 @@ def test_what_a_callback_raises():
 
 
 def test_a_call_during_a_direct_call_goes_another_way():
-    x, y, w = array(40, 40), array(40, 40, seed=1), array(40, 40, seed=2)
-    waiting, inner = [], []
-
-    class Again:
-        def __format__(self, spec):
-            if waiting:
-                inner.append(goes_another_way(f, *waiting.pop()))
-            return ""
-
-    def body(x, w):
-        product = x @ w
-        eo.debug_print("{}", Again())
-        return eo.sin(product) @ w
-
-    f = eo.compile(body)
-    called(f, eo.asarray(x), eo.asarray(w))
-    waiting.append((eo.asarray(y), eo.asarray(w)))
-    out = called(f, eo.asarray(x), eo.asarray(w), times=1)
-    np.testing.assert_allclose(out.numpy(), np.sin(x @ w) @ w, 1e-11, 1e-12)
-    np.testing.assert_allclose(inner[0].numpy(), np.sin(y @ w) @ w, 1e-11, 1e-12)
+    call_during_a_call(called, lambda f, x, w: called(f, x, w, times=1), goes_another_way)
 
 
 def test_a_longer_program_lets_other_threads_run():

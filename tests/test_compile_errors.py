@@ -9,7 +9,7 @@ import pytest
 import everyo as eo
 from everyo.compiler import native
 from everyo.errors import CompileError, DTypeError, EveryOError, IndexingError
-from tests.compiling import agree, array, same, tensor
+from tests.compiling import agree, call_during_a_call, same, tensor
 
 # ---- errors
 
@@ -135,25 +135,11 @@ def test_without_scipy(monkeypatch):
 
 def test_a_call_during_a_call_has_memory_of_its_own():
     """As calls in several threads have: what the outer one keeps for later is still there."""
-    x, y, w = array(40, 40), array(40, 40, seed=1), array(40, 40, seed=2)
-    waiting, inner = [], []
 
-    class Again:
-        def __format__(self, spec):
-            if waiting:
-                inner.append(f(**waiting.pop()))
-            return ""
+    def call(f, x, w):
+        return f(x=x, w=w)  # arguments with names take the way through Python
 
-    def body(x, w):
-        product = x @ w
-        eo.debug_print("{}", Again())
-        return eo.sin(product) @ w
-
-    f = eo.compile(body)
-    f(x=eo.asarray(x), w=eo.asarray(w))  # leaves its memory to the next call
-    waiting.append({"x": eo.asarray(y), "w": eo.asarray(w)})
-    np.testing.assert_allclose(f(x=eo.asarray(x), w=eo.asarray(w)).numpy(), np.sin(x @ w) @ w, 1e-11, 1e-12)
-    np.testing.assert_allclose(inner[0].numpy(), np.sin(y @ w) @ w, 1e-11, 1e-12)
+    call_during_a_call(call, call, call)
 
 
 def test_debug_print_shows_values_at_each_call(capsys):

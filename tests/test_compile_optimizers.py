@@ -259,45 +259,40 @@ def test_a_rate_is_a_number_where_nothing_is_traced():
     assert "__setattr__" not in vars(eo.optim.Optimizer)
 
 
-def test_what_is_kept_may_be_written():
-    def trained(compiled):
-        p = parameter(1.0)
-        optimizer = eo.optim.SGD([p], lr=0.125, momentum=0.5)
+def after_steps(change, times, compiled):
+    """Return a parameter and its momentum after steps that end with a change of what is kept of it."""
+    p = parameter(1.0)
+    optimizer = eo.optim.SGD([p], lr=0.125, momentum=0.5)
 
-        def step():
-            optimizer.zero_grad()
-            p.sum().backward()
-            optimizer.step()
-            optimizer.state[p]["momentum_buffer"] = optimizer.state[p]["momentum_buffer"] * 0
+    def step():
+        optimizer.zero_grad()
+        p.sum().backward()
+        optimizer.step()
+        change(optimizer.state[p])
 
-        f = eo.compile(step) if compiled else step
-        for _ in range(3):
-            f()
-        return p.item()
-
-    assert trained(False) == trained(True) == 0.625
+    f = eo.compile(step) if compiled else step
+    for _ in range(times):
+        f()
+    return p.item(), optimizer.state[p]["momentum_buffer"].tolist()
 
 
-def test_an_array_that_is_kept_changes_in_place():
-    def trained(compiled):
-        p = parameter(1.0)
-        optimizer = eo.optim.SGD([p], lr=0.125, momentum=0.5)
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_what_is_kept_may_be_written(compiled):
+    def forget(memory):
+        memory["momentum_buffer"] = memory["momentum_buffer"] * 0
 
-        def step():
-            optimizer.zero_grad()
-            p.sum().backward()
-            optimizer.step()
-            kept = optimizer.state[p]["momentum_buffer"]
-            kept *= 4
-            kept[0] = kept[0] + 1
+    assert after_steps(forget, 3, compiled) == (0.625, [0.0])
 
-        f = eo.compile(step) if compiled else step
-        for _ in range(2):
-            f()
-        return p.item(), optimizer.state[p]["momentum_buffer"].tolist()
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_an_array_that_is_kept_changes_in_place(compiled):
+    def change(memory):
+        kept = memory["momentum_buffer"]
+        kept *= 4
+        kept[0] = kept[0] + 1
 
     # the second buffer is 5/2 + 1, and then 15
-    assert trained(False) == trained(True) == (1 - 0.125 - 3.5 * 0.125, [15.0])
+    assert after_steps(change, 2, compiled) == (1 - 0.125 - 3.5 * 0.125, [15.0])
 
 
 def test_a_number_that_was_read_is_its_own():

@@ -12,7 +12,7 @@ from operator import is_
 from types import MemberDescriptorType
 from typing import Any
 
-from everyo.core.settings import kept, same_setting, watched, while_traced
+from everyo.core.settings import kept, still, watched, while_traced
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 
@@ -79,7 +79,7 @@ class Note:
     def rest_holds(self, x: Any) -> bool:
         """Whether slots hold what they did, and as many attributes are there."""
         for slot, value in self.slots.values():
-            if not same_setting(kept(_in_slot(slot, x)), value):
+            if not still(_in_slot(slot, x), value):
                 return False
         return self.size is None or len(x.__dict__) == self.size
 
@@ -111,8 +111,7 @@ class Classes:
         kinds, names, seen = self._at_once
         alike = all(map(is_, map(getattr, kinds, names, repeat(_MISSING)), seen))
         return all(
-            same_setting(kept(_of_class(*place)), self._held[place])
-            for place in (self._singly if alike else self._held)
+            still(_of_class(*place), self._held[place]) for place in (self._singly if alike else self._held)
         )
 
 
@@ -177,8 +176,7 @@ class Attributes:
                 return False
             now = x.__dict__
             for name, value in note.held.items():
-                found = now.get(name, _MISSING)
-                if found is not value and not same_setting(kept(found), value):
+                if not still(now.get(name, _MISSING), value):
                     return False
             if (note.slots or note.size is not None) and not note.rest_holds(x):
                 return False

@@ -50,7 +50,9 @@ class Entry:
     structure, count : pytree structure and int
         Of the results, which come first among the program's outputs.
     changed : list of int
-        Arguments that the function changes in place; their new values come next, then those of cells.
+        Arguments that the function changes in place; their new values come next.
+    first : int
+        The first output behind these: the new values of cells.
     tracked : bool
         Whether what comes out can be differentiated with respect to what is outside.
     asked : dict
@@ -80,6 +82,7 @@ class Entry:
         self.writes = [cell for cell, _ in tracer.writes]
         self.cleared = tracer.cleared
         self.structure, self.count, self.changed = structure, count, list(changed)
+        self.first = count + len(self.changed)
         self.width = len(program.graph.inputs) - len(self.cells)
         self.outside = bool(self.cells or self.writes or self.cleared or changed)
         self.grad, self.default = current_mode().grad, get_default_dtype()
@@ -205,8 +208,8 @@ class Entry:
         before: list[Any] = []
 
         def writing(found: Sequence[Any]) -> list[Call]:
-            new = found[self.count + len(self.changed) :]  # then numbers drawn
-            before[:] = [cell.get() for cell, x in zip(self.writes, new, strict=False) if not cell.owns(x)]
+            new = zip(self.writes, found[self.first :], strict=False)  # then numbers drawn
+            before[:] = [cell.get() for cell, x in new if not cell.owns(x)]
             return self._writing(leaves, found, [None] * len(found))
 
         found = self.program(given, self._owns, writing)
@@ -242,10 +245,8 @@ class Entry:
 
     def _writing(self, leaves: Sequence[Any], arrays: Sequence[Any], nodes: Sequence[Any]) -> list[Call]:
         """Return what puts outputs of the program, in graphs or not, into arguments and cells."""
-        calls = []
-        for i, o in zip(self.changed, range(self.count, len(arrays)), strict=False):
-            calls.append(_changing(leaves[i], arrays[o], nodes[o]))
-        for cell, o in zip(self.writes, range(self.count + len(self.changed), len(arrays)), strict=False):
+        calls = [_changing(leaves[i], arrays[o], nodes[o]) for o, i in enumerate(self.changed, self.count)]
+        for o, cell in enumerate(self.writes, self.first):
             calls += cell.writing(arrays[o], nodes[o])
         return calls + [(setattr, x, "grad", None) for x in self.cleared]
 

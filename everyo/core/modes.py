@@ -102,11 +102,9 @@ class ModeSwitch:
     """
 
     def __new__(cls, *args: Any) -> Any:
-        self = object.__new__(cls)
         if args and callable(args[0]):  # used as a bare decorator
-            self.__init__()  # type: ignore[misc]
-            return self(args[0])
-        return self
+            return cls()(args[0])
+        return object.__new__(cls)
 
     def change(self, mode: Mode) -> Mode:
         """Return the mode to switch to."""

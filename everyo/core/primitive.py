@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from everyo.core.batching import pointwise
 from everyo.core.device import common_backend
@@ -243,7 +243,8 @@ def rule_arguments(rule: Rule) -> tuple[str, ...]:
     code = getattr(rule, "__code__", None)
     if code is None or code.co_flags & _VARARGS or rule.__dict__:  # wrapped in another callable
         return tuple(inspect.signature(rule).parameters)[1:]
-    return code.co_varnames[1 : code.co_argcount]  # type: ignore[no-any-return]
+    names: tuple[str, ...] = code.co_varnames[1 : code.co_argcount]
+    return names
 
 
 def _compile_plan(primitive: Primitive, mask: int, count: int, needed: int) -> Plan:
@@ -251,7 +252,7 @@ def _compile_plan(primitive: Primitive, mask: int, count: int, needed: int) -> P
     recorded = tuple(i for i in range(count) if mask >> i & 1)
     wanted = tuple(i for i in range(count) if needed >> i & 1)
     joint = callable(primitive.vjp)
-    rules: dict[int, Rule] = {0: primitive.vjp} if joint else {i: _rule_for(primitive, i) for i in recorded}  # type: ignore[dict-item]
+    rules = {0: cast("Rule", primitive.vjp)} if joint else {i: _rule_for(primitive, i) for i in recorded}
     residuals: list[str] = []
     for rule in rules.values():
         for name in rule_arguments(rule):
@@ -309,7 +310,8 @@ def _inputs(primitive: Primitive, count: int) -> str:
 
 def _function(source: str, scope: dict[str, Any]) -> Callable[..., Any]:
     """Return the function that our own text, built from names, describes."""
-    return eval(compile(source, GENERATED, "eval"), scope)  # type: ignore[no-any-return]
+    made: Callable[..., Any] = eval(compile(source, GENERATED, "eval"), scope)
+    return made
 
 
 def _rule_for(primitive: Primitive, i: int) -> Rule:

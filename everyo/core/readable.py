@@ -169,7 +169,8 @@ class Readable:
                 found=f"{self.size} elements",
                 remedy="index or reduce it first, or use tolist()",
             )
-        return self._host("item").item()  # type: ignore[no-any-return]
+        number: bool | int | float | complex = self._host("item").item()
+        return number
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers (a number for a 0-d tensor).

@@ -14,7 +14,6 @@ from everyo.core.keys import typed
 
 SIMPLE = (bool, int, float, complex, str, bytes, type(None))
 _PLAIN = frozenset(SIMPLE)
-_SIGNED = (float, complex)  # numbers of which equal ones may differ in a sign, and NaN is like NaN
 
 # Classes whose attributes are part of a program where the function that is compiled reads them.
 watched: list[Any] = []
@@ -57,11 +56,12 @@ def same_setting(a: Any, b: Any) -> bool:
         return a.kind is b.kind and same_setting(a.items, b.items)
     if kind is tuple:
         return len(a) == len(b) and (all(map(is_, a, b)) or all(map(same_setting, a, b)))
-    if kind in _SIGNED:
-        return repr(a) == repr(b)
-    if kind is frozenset:
-        return bool(typed(a) == typed(b))
-    return kind in _PLAIN and bool(a == b)
+    return (kind in _PLAIN or kind is frozenset) and bool(typed(a) == typed(b))
+
+
+def still(now: Any, before: Any) -> bool:
+    """Whether a setting means what it did when it was `kept`."""
+    return now is before or same_setting(kept(now), before)
 
 
 _Way = Callable[[Any, tuple[int, ...]], tuple[Any, ...]]

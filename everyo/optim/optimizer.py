@@ -474,4 +474,4 @@ def require(name: str, value: Any, low: float, high: float, operation: str) -> N
         )
 
 
-records.while_traced.append((Optimizer, "__setattr__", records._setattr))
+records.while_traced.append((Optimizer, "__setattr__", records.set_attribute))

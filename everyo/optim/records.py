@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from everyo.core.dispatch import wrap
 from everyo.core.operands import WEAK
-from everyo.core.settings import kept, same_setting, while_traced
+from everyo.core.settings import kept, still, while_traced
 from everyo.core.tensor import Tensor
 from everyo.core.traced import refuse_traced, staging
 
@@ -126,7 +126,7 @@ def _setitem(record: Record, key: Any, value: Any) -> None:
         dict.__setitem__(record, key, value)
     elif key in record and record.changes(key):
         tracer.put(record, key, value)
-    elif key not in record or not same_setting(kept(dict.__getitem__(record, key)), kept(value)):
+    elif key not in record or not still(value, kept(dict.__getitem__(record, key))):
         _refuse(f"the item {key!r}")
 
 
@@ -165,7 +165,7 @@ def _changed(name: str) -> Callable[..., Any]:
     return method
 
 
-def _setattr(optimizer: Any, name: str, value: Any) -> None:
+def set_attribute(optimizer: Any, name: str, value: Any) -> None:
     if name in ("state", "param_groups") and name in vars(optimizer) and not owned(optimizer.state):
         _refuse(f"another {name}")
     object.__setattr__(optimizer, name, value)
@@ -210,10 +210,9 @@ class Seen:
                 return None
             if not all(map(is_, now["params"], params)):
                 return None
-            if not all(map(is_, map(now.get, constants), constants.values())):
-                found = [kept(now.get(key, _MISSING)) for key in constants]
-                if not all(map(same_setting, found, constants.values())):
-                    return None
+            alike = all(map(is_, map(now.get, constants), constants.values()))  # most often, and quickly told
+            if not (alike or all(still(now.get(key, _MISSING), value) for key, value in constants.items())):
+                return None
         started = map(self._state.get, self._started)
         return self if all(map(is_, started, self._started.values())) else None
 
