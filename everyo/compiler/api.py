@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import operator
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from everyo.compiler import pool
 from everyo.compiler.direct import Door
 from everyo.compiler.entry import Entry, states_of
 from everyo.compiler.graph import Graph, Value
+from everyo.compiler.leaks import Places, refuse
 from everyo.compiler.native import require
 from everyo.compiler.passes import remove_dead, seen
 from everyo.compiler.primitives import primitive_of
@@ -183,7 +185,7 @@ class Compiled:
         inputs = [graph.input(*_spec(x)) for x in leaves]
         tracer = Tracer(graph)
         tracer.arguments = dict(zip(inputs, leaves, strict=True))
-        with tracer:
+        with self._without_leaks(tracer), tracer:
             symbols = [tracer.symbol(v, weak=type(x) in NUMBERS) for v, x in zip(inputs, leaves, strict=True)]
             dynamic, kwargs = unflatten(structure, symbols)
             following, fixed = iter(dynamic), {n + len(args) if n < 0 else n for n in self.static_argnums}
@@ -208,6 +210,18 @@ class Compiled:
         self._entries[key] = [entry, *others[: VARIANTS - 1]]
         self._warn(key)
         return entry
+
+    @contextlib.contextmanager
+    def _without_leaks(self, tracer: Tracer) -> Iterator[None]:
+        """Raise if the traced function has kept a value of the program; what it wrote over comes back."""
+        places = Places(self.f)
+        try:
+            yield
+        except BaseException:
+            places.put_back(tracer)
+            raise
+        for place in places.put_back(tracer):
+            refuse(*place)
 
     def _output(self, tracer: Tracer, x: Any) -> Value:
         if not isinstance(x, (Tensor, np.ndarray, np.generic, *NUMBERS)):

@@ -162,6 +162,14 @@ class Attributes:
             if not _of_trace(value):
                 note.slots.setdefault(name, (found, kept(value)))
 
+    def unread(self, attributes: Any, name: Any) -> bool:
+        """Whether attributes are those of a module that was looked at, but not under this name."""
+        for note in self._notes:
+            x = note.module()
+            if x is not None and x.__dict__ is attributes:
+                return name not in note.held
+        return False
+
     def hold(self) -> bool:
         """Whether all attributes still hold what was read."""
         if not self._classes.hold():
