@@ -52,7 +52,7 @@ class Point:
             self._refuse(
                 "there is no input to differentiate with respect to",
                 "a float or complex tensor",
-                "convert an input with astype",
+                "pass tensors or arrays of floats: eo.tensor(1.0, dtype=eo.float64), x.astype(eo.float64)",
             )
         self.results = self.evaluate({})
         if not self.results:
