@@ -49,6 +49,7 @@ from everyo.errors import LinAlgError as LinAlgError
 from everyo.errors import NonFiniteGradientError as NonFiniteGradientError
 from everyo.errors import SerializationError as SerializationError
 from everyo.errors import ShapeError as ShapeError
+from everyo.errors import SignatureError as SignatureError
 from everyo.errors import UnsupportedOperationError as UnsupportedOperationError
 from everyo.ops import *
 from everyo.ops.later import ON_FIRST_USE as _OPERATIONS
@@ -312,9 +313,9 @@ _ON_FIRST_USE = {
 
 def __getattr__(name: str) -> _Any:
     if name not in _ON_FIRST_USE:
-        from everyo.core.hints import OF_MODULE, missing
+        from everyo.guidance.names import missing
 
-        raise AttributeError(missing(name, "module 'everyo'", OF_MODULE), name=name)
+        raise AttributeError(missing(name, __name__), name=name)
     module = _importlib.import_module(_ON_FIRST_USE[name])
     found = module if name in _MODULES else getattr(module, name)
     globals()[name] = found

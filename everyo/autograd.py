@@ -19,7 +19,9 @@ def __getattr__(name: str) -> _Any:
         found = getattr(_importlib.import_module("everyo.transforms.function"), name)
         globals()[name] = found
         return found
-    raise AttributeError(f"module 'everyo.autograd' has no attribute {name!r}")
+    from everyo.guidance.names import missing
+
+    raise AttributeError(missing(name, __name__), name=name)
 
 
 def __dir__() -> list[str]:

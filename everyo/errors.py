@@ -104,6 +104,10 @@ class ArgumentError(EveryOError, ValueError):
     """An argument outside its range, or one that contradicts another."""
 
 
+class SignatureError(ArgumentError, TypeError):
+    """A call that does not fit a function's signature: an unknown argument, too many, or too few."""
+
+
 class LinAlgError(EveryOError, _NumpyLinAlgError):
     """A matrix that the operation is not defined for: singular, not positive definite, not finite."""
 
@@ -142,19 +146,29 @@ def install(extra: str) -> str:
 
 
 def user_line() -> str:
-    """Return ``file:line in function: source`` of the innermost frame that is the user's, or an empty string.
+    """Return ``file:line in function: source`` of the innermost frame that is the user's, or nothing."""
+    frame = user_frame()
+    if frame is None:
+        return ""
+    place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+    source = user_source(frame)
+    return f"{place}: {source}" if source else place
+
+
+def user_frame() -> FrameType | None:
+    """Return the innermost frame that is the user's.
 
     Not the user's is what stands between two calls, or below all of them: this package and those it calls.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_users(frame):
         frame = frame.f_back
-    if frame is None:
-        return ""
-    code, number = frame.f_code, frame.f_lineno
-    source = linecache.getline(code.co_filename, number, frame.f_globals).strip()
-    place = f"{code.co_filename}:{number} in {code.co_name}"
-    return f"{place}: {source}" if source else place
+    return frame
+
+
+def user_source(frame: FrameType) -> str:
+    """Return the line of a frame as it is written, or an empty string."""
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
 
 
 def _is_users(frame: FrameType) -> bool:

@@ -4,3 +4,9 @@ from everyo.ops import linalg as _linalg
 from everyo.ops.linalg import *  # noqa: F403
 
 __all__ = _linalg.__all__
+
+
+def __getattr__(name: str) -> object:
+    from everyo.guidance.names import missing
+
+    raise AttributeError(missing(name, __name__), name=name)

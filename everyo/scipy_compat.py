@@ -23,12 +23,11 @@ from everyo.errors import (
     describe,
     install,
 )
-from everyo.ops.creation import tensor
+from everyo.ops.creation import as_tensor, tensor
 from everyo.transforms.bounds import paired, separate
 from everyo.transforms.callables import require_function
 from everyo.transforms.derivatives import grad, value_and_grad, vjp
 from everyo.transforms.jacobians import hessian, jacobian
-from everyo.transforms.levels import as_tensor
 from everyo.transforms.raveling import Layout, ravel
 from everyo.transforms.trees import flatten, tree_map
 

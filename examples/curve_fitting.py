@@ -8,8 +8,8 @@ the Hessian of the negative log-likelihood at its minimum gives their covariance
 """
 
 import numpy as np
-from scipy import optimize, stats
-from sklearn.datasets import load_iris
+from scipy import optimize, stats  # pip install -e '.[train]' in EveryO's folder
+from sklearn.datasets import load_iris  # pip install -e '.[train]' in EveryO's folder
 
 import everyo as eo
 

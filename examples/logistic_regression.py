@@ -8,7 +8,7 @@ computes without ever forming the Hessian.
 """
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer  # pip install -e '.[train]' in EveryO's folder
 
 import everyo as eo
 

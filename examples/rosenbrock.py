@@ -13,7 +13,7 @@ import time
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # matrices of 100 rows only lose by threads
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize  # pip install -e '.[scipy]' in EveryO's folder
 
 import everyo as eo
 

@@ -177,6 +177,33 @@ def test_long_recurrences_past_an_overflow():
     assert found[-4:].tolist() == [0.0, 1.0, 11.0, 111.0]
 
 
+PRODUCTS = {
+    "prod": eo.prod,
+    "nanprod": eo.nanprod,
+    "cumulative_prod": lambda x: eo.cumulative_prod(x)[-1],
+    "segment_prod": lambda x: eo.segment_prod(x, np.zeros(len(x), int), 1)[0],
+    "scatter_reduce": lambda x: eo.scatter_reduce(np.ones(1), 0, np.zeros(len(x), int), x, "prod")[0],
+    "reduce_window": lambda x: eo.reduce_window(x, "prod", x.shape)[0],
+}
+
+
+@pytest.mark.parametrize("transformed", [lambda f: f, eo.compile])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_zero_wins_over_an_overflow_but_not_over_an_infinity(name, transformed):
+    f = transformed(lambda x: PRODUCTS[name](x))
+    with np.errstate(all="ignore"):
+        for factors, product in (
+            ([1e200, 1e200, 0.0], 0.0),
+            ([0.0, -1e200, 1e200], -0.0),
+            ([inf, 0.0, 2.0], nan),
+            ([0.0, 1e200, -inf], nan),
+            ([inf, -2.0, 1e200], -inf),
+        ):
+            np.testing.assert_array_equal(
+                f(eo.asarray(np.array(factors))).item(), product, err_msg=str(factors)
+            )
+
+
 @pytest.mark.parametrize("name", ["cummax", "cummin"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_running_extremes_with_their_places_compile(name, axis):

@@ -120,6 +120,16 @@ def test_nan_stays_nan():
     np.testing.assert_array_equal(x.grad.numpy(), [NAN, 0.0])
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("size", [2, 100_000])
+def test_the_slope_of_gelu_vanishes_at_minus_infinity(size):
+    """Its value is an infinity times 0; the slope has a limit, with a cotangent of 0 as with another one."""
+    for weight in (0.0, 1.0):
+        x = eo.tensor(np.resize([-np.inf, -1e300], size), requires_grad=True)
+        eo.gelu(x).backward(np.full(size, weight))
+        np.testing.assert_array_equal(x.grad.numpy(), np.zeros(size))
+
+
 def test_second_derivative_of_relu_is_zero():
     x = eo.tensor([-1.0, 0.0, 2.0], requires_grad=True)
     (first,) = eo.autograd.grad(eo.relu(x).sum(), x, create_graph=True)

@@ -278,3 +278,17 @@ def test_complex_and_half_precision_pass_through():
     same(lambda z: (z, z * 2, z.real, eo.abs(z), eo.reshape(z, (3, 1))), z)
     same(lambda h: (h, h + h, eo.reshape(h, (3, 1)), eo.ones_like(h)), h)
     same(lambda x: (x + eo.full((3,), 2.0 + 1.0j), eo.full((3,), 1.0j)), tensor(3))
+
+
+def test_an_array_that_changes_shares_no_memory():
+    def f(x, y):
+        x[0] = 5.0
+        return y * 1
+
+    a = np.arange(4.0)
+    for other in (a[:], a[::2], eo.asarray(a, copy=False)):
+        with pytest.raises(ArgumentError, match="shares memory with another argument"):
+            eo.compile(f)(a, other)
+        assert a.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert eo.compile(f)(a[:2], a[2:]).tolist() == [2.0, 3.0]
+    assert a.tolist() == [5.0, 1.0, 2.0, 3.0]

@@ -246,6 +246,54 @@ def test_a_window_with_nan_has_a_maximum_of_nan():
     np.testing.assert_array_equal(gradient.numpy(), [[[2.0, 0.0, 0.0, 3.0, 2.0, 2.0]]])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [3, 4, 5, 7, 11, 14, 17, 30, 33, 67])
+def test_rows_of_windows_of_any_length(count, dtype):
+    """Vectors do not fit into most of them: no window is left out, and none that overlaps is added twice."""
+    x = np.arange(8 * count, dtype=dtype).reshape(4, 2 * count) % 7
+    g = np.arange(1, 2 * count + 1, dtype=dtype).reshape(2, count)
+    pooled = eo.compile(lambda x, g: eo.vjp(lambda x: eo.max_pool2d(x[None, None], 2)[0, 0], x)[1](g)[0])
+    found = pooled(eo.asarray(x), eo.asarray(g)).numpy()
+    windows = x.reshape(2, 2, count, 2).transpose(0, 2, 1, 3)
+    largest = windows == windows.max((2, 3), keepdims=True)
+    shares = largest * (g / largest.sum((2, 3)))[:, :, None, None]
+    np.testing.assert_array_equal(found, shares.transpose(0, 2, 1, 3).reshape(x.shape))
+    rising = eo.asarray(np.arange(count + 1, dtype=dtype)[None, None])
+    overlapping = eo.compile(eo.grad(lambda x: eo.max_pool1d(x, 2, 1).sum()))(rising)
+    np.testing.assert_array_equal(overlapping.numpy()[0, 0], [0, *[1] * count])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [5, 7, 14, 17, 33])
+def test_short_sums_in_rows_of_any_length(count, dtype):
+    """A few terms that lie side by side are added up, or compared, where they are read."""
+    x = np.arange(400 * count, dtype=dtype).reshape(5, 2, 20, 2 * count) * 7 % 31 - 9
+
+    def pooled(x):
+        y = eo.maximum(x, 2)
+        return eo.max_pool2d(y, 2), eo.avg_pool2d(y, 2)
+
+    lines = eo.compile.inspect(pooled)(eo.asarray(x)).kernels
+    assert lines.count("kept for a later nest") == 2
+    windows = np.maximum(x, 2).reshape(5, 2, 10, 2, count, 2)
+    largest, mean = eo.compile(pooled)(eo.asarray(x))
+    np.testing.assert_array_equal(largest.numpy(), windows.max((3, 5)))
+    np.testing.assert_array_equal(mean.numpy(), windows.sum((3, 5)) / 4)
+
+
+def test_elements_and_short_sums_of_them_share_a_loop():
+    x = np.arange(250.0 * 40).reshape(250, 20, 2) % 37
+
+    def f(x):
+        y = x - eo.max(x, axis=(1, 2), keepdims=True)
+        return y, eo.sum(y, axis=2)
+
+    y, total = eo.compile(f)(eo.asarray(x))
+    wanted = x - x.max((1, 2), keepdims=True)
+    np.testing.assert_array_equal(y.numpy(), wanted)
+    np.testing.assert_array_equal(total.numpy(), wanted.sum(2))
+
+
 def test_gradient_of_pooling_is_one_kernel():
     """What the gradient of a window asks of its elements is computed where it is written."""
     x, g = draw(12, (2, 3, 8, 8), (2, 3, 4, 4))
@@ -301,9 +349,10 @@ def test_running_products(axis, reverse):
     wanted = x.numpy().copy()
     rows = np.moveaxis(wanted, axis, 0)
     for i in range(1, 3):
-        for j in range(3):  # a zero wins over an overflow
+        for j in range(3):  # a zero wins over an overflow, but not over an infinite factor
             a, b = float(rows[i - 1, j]), float(rows[i, j])
-            rows[i, j] = 0.0 if 0 in (a, b) else a * b
+            finite = np.isfinite(np.moveaxis(x.numpy(), axis, 0)[: i + 1, j]).all()
+            rows[i, j] = 0.0 if finite and 0 in (a, b) else a * b
     np.testing.assert_array_equal(found, wanted)
     same(eo.grad(lambda x: eo.sum(eo.cumprod(x, axis=axis))), draw(14, (4, 5), dtype="float64")[0])
 

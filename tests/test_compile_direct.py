@@ -148,6 +148,21 @@ def test_a_tensor_that_occurs_twice():
     agree(called(f, (x, y), y, times=1), x - 2 * y + y)
 
 
+def test_static_arguments_that_are_gone():
+    f = eo.compile(lambda x, s: x * len(s), static_argnums=1)
+    x = eo.tensor([1.0])
+    for _ in range(3):
+        for n in (10, 10, 10, 11, 12, 11):  # each text is a new one, where one before may have been
+            assert f(x, "a" * n).item() == n
+
+
+def test_very_many_arguments():
+    f = eo.compile(lambda x, *others: x * 2)
+    called(f, eo.asarray(X))
+    with pytest.raises(eo.errors.ArgumentError, match="neither a tensor nor a number"):
+        f(*["text"] * 1_500_000)  # more than a thread's stack has room for
+
+
 def test_static_arguments():
     f = eo.compile(lambda x, n, name: x * n if name == "times" else x + n, static_argnums=(1, 2))
     x = eo.asarray(X)

@@ -326,3 +326,11 @@ def test_numbers_alone_have_the_default_dtype(f, args, default):
 
 def as_tuple(result):
     return result if isinstance(result, tuple) else (result,)
+
+
+@pytest.mark.parametrize("n", [3, True, 2.5])
+def test_points_up_to_a_number_have_the_default_dtype(n):
+    f = lambda n: eo.linspace(0, n, 3)  # noqa: E731
+    found = eo.compile(f)(n)
+    assert found.dtype == f(n).dtype == eo.float32
+    assert found.tolist() == [0.0, n / 2, n]

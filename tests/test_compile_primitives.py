@@ -11,13 +11,16 @@ from everyo.core.dispatch import wrap
 from everyo.core.registry import primitives
 from everyo.errors import CompileError, EveryOError
 from everyo.testing.primitives import Call
-from tests.compiling import agree
+from tests.compiling import agree, misses
 
 PRIMITIVES = primitives()
 DATA_DEPENDENT = [name for name, p in PRIMITIVES.items() if p.options.get("shaped_by_values")]
 SPECIAL = [np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, 1e300, -1e-310]
 
-every_primitive = pytest.mark.parametrize("name", sorted(set(PRIMITIVES) - set(DATA_DEPENDENT)))
+# In the scope of the module: the tests of a primitive run one after the other, and may share a program.
+every_primitive = pytest.mark.parametrize(
+    "name", sorted(set(PRIMITIVES) - set(DATA_DEPENDENT)), scope="module"
+)
 
 
 class Job:
@@ -88,25 +91,43 @@ def is_complex(results):
     return any(r.dtype.kind == "c" for r in (results if isinstance(results, (tuple, list)) else [results]))
 
 
-def check(jobs):
-    """Compile all jobs into one program and compare its results with the eager ones."""
-    if not jobs:
-        return
+@functools.lru_cache(maxsize=2)  # test_samples leaves one for each dtype
+def program_of(kinds):
+    """Return a compiled function of jobs and of the arrays of each, for jobs that are all the same calls."""
+    jobs = []
 
     def program(inputs):
-        return [job(tensors) for (job, _), tensors in zip(jobs, inputs, strict=True)]
+        return [job(tensors) for job, tensors in zip(jobs, inputs, strict=True)]
 
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = eo.compile(program)([[wrap(a) for a in job.arrays] for job, _ in jobs])
-    for (job, wanted), result in zip(jobs, found, strict=True):
+    compiled = eo.compile(program)
+
+    def run(given):
+        jobs[:] = given
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return compiled([[wrap(a) for a in job.arrays] for job in given])
+
+    return run, compiled
+
+
+def check(jobs, dtype):
+    """Compile all jobs into one program and compare its results with the eager ones.
+
+    The same jobs on other values run the same program.
+    """
+    if not jobs:
+        return
+    alone = [job for job, _ in jobs]
+    run, compiled = program_of((dtype, *map(str, alone)))
+    for (job, wanted), result in zip(jobs, run(alone), strict=True):
         agree(result, wanted, str(job))
+    assert misses(compiled) == 1
 
 
 @every_primitive
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_samples(name, dtype):
-    check(jobs_of(PRIMITIVES[name], lambda call: call.arrays, dtype))
+    check(jobs_of(PRIMITIVES[name], lambda call: call.arrays, dtype), dtype)
 
 
 @every_primitive
@@ -125,7 +146,7 @@ def test_special_values(name):
             flat[place] = SPECIAL[(place // 2 + 3 * i) % len(SPECIAL)]
         return x
 
-    check(jobs_of(PRIMITIVES[name], arrays, "float64"))
+    check(jobs_of(PRIMITIVES[name], arrays, "float64"), "float64")
 
 
 @every_primitive
@@ -143,7 +164,7 @@ def test_integers(name):
             ]
 
         jobs += jobs_of(PRIMITIVES[name], arrays, "float64", derivatives=False, most=most)
-    check(jobs)
+    check(jobs, "integers")
 
 
 @pytest.mark.parametrize("name", DATA_DEPENDENT)

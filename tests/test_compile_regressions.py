@@ -26,6 +26,7 @@ PROGRAMS = {
     "chain": (lambda x: eo.sin(x) * 2 - eo.exp(-x * x), [ROWS]),
     "subtraction and division": (lambda x, y: (x - y) / (2 + y * y), [ROWS, (33,)]),
     "columns": (lambda x, y: x * y - y, [ROWS, (70, 1)]),
+    "number of numbers": (lambda x: 2 * eo.sum((x - eo.mean(x)) ** 2) + eo.mean(x), [ROWS]),
     "outer product": (lambda x, y: x[:, None] * y - x[:, None], [(70,), (33,)]),
     "softmax of rows": (lambda x: eo.softmax(x * 3, axis=1) * eo.cos(x), [ROWS]),
     "softmax of columns": (lambda x: eo.log_softmax(x * 3, axis=0) * eo.cos(x), [ROWS]),

@@ -51,6 +51,21 @@ def test_a_state_stays_where_it_is():
     assert over(step, 1.0) == 1
 
 
+def test_a_state_of_short_rows_is_changed_once():
+    """Vectors do not fit into its rows; where they overlap nothing must be read after it is written."""
+    c, count = state(250, 20), state(250)
+    wanted = 0.5 * c.numpy()
+
+    def step():
+        c.__imul__(0.5)
+        count.__iadd__(1)
+
+    assert over(step) == 1
+    assert "nest 0, loop over 20" in kernels(step)
+    eo.compile(step)()
+    np.testing.assert_array_equal(c.numpy(), wanted)
+
+
 def test_a_program_with_constants_replaces_its_state():
     a, line = state(), array(N, seed=7)
     step = eo.compile(lambda: a.__iadd__(line) * 1)

@@ -135,6 +135,31 @@ def test_gradients_of_gelu(by_numpy):
     np.testing.assert_allclose(gradient(data, "none")[:5], exact, 1e-13)
 
 
+@pytest.mark.parametrize(("dtype", "rtol"), [("float32", 2e-6), ("float64", 1e-14)])
+def test_gradients_of_gelu_at_both_ends_and_next_to_zero(dtype, rtol, served):
+    tiny = float(np.finfo(dtype).smallest_subnormal)
+    points = [0.0, -0.0, tiny, -tiny, 1e-30, -1e-30, 1e-19, -1e-12, 1.0, -1.0, 9.0, -9.0, -12.5, -60.0, 1e30]
+    data = np.resize(np.array(points, dtype), N)
+    x = eo.tensor(data, requires_grad=True)
+    eo.gelu(x).backward(np.full(N, 3, dtype))
+    with mpmath.workdps(40):
+        each = [mpmath.mpf(float(v)) for v in data[: len(points)]]
+        exact = [float(3 * (normal(t) + t * mpmath.npdf(t))) for t in each]
+    np.testing.assert_allclose(x.grad.numpy(), np.resize(exact, N), rtol)
+    assert len(served) == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("low", "high"), [(-3000.0, -1.0), (1.0, 3000.0), (-2000.0, 2000.0), (-0.0, 0.0)])
+def test_the_largest_of_a_row_is_found_among_all_signs(low, high, dtype, served):
+    data = draw(7, 64, 1001, dtype=dtype, low=low, high=high)
+    wide = data.astype(np.float64)
+    top = wide.max(-1)
+    exact = top + np.log(np.exp(wide - top[:, None]).sum(-1))
+    np.testing.assert_allclose(eo.logsumexp(data, axis=-1).numpy(), exact, 4 * np.finfo(dtype).eps)
+    assert served == ["logsumexp"], "from a smaller one the exponentials overflow"
+
+
 @pytest.mark.parametrize("shape", [(64, 1000), (1, N), (4, 3, N // 12)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_softmax_family(shape, dtype, served, by_numpy):

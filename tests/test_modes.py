@@ -50,6 +50,14 @@ def test_inference_mode_cannot_be_lifted_inside(x):
     assert not eo.is_inference_mode_enabled()
 
 
+@pytest.mark.parametrize("switch", [eo.inference_mode, eo.set_grad_enabled])
+def test_the_mode_can_be_given_by_name(x, switch):
+    with switch(mode=switch is eo.inference_mode):
+        assert not recorded(x)
+    with switch(mode=switch is not eo.inference_mode):
+        assert recorded(x)
+
+
 @pytest.mark.parametrize("make", [
     lambda: eo.no_grad(), lambda: eo.inference_mode(), lambda: eo.inference_mode,
     lambda: eo.set_grad_enabled(False),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import everyo as eo
-from everyo.core import hints
+from everyo.guidance import tables
 from everyo.ops import methods
 
 LOSS = (eo.tensor([1.0, 2.0], requires_grad=True) ** 2).sum()
@@ -238,19 +238,19 @@ def test_names_of_other_libraries_are_explained():
         AttributeError, match=r"no attribute 'cat'; in EveryO: eo\.concatenate\(tensors, axis\)"
     ):
         eo.cat([x, x])
-    for name in hints.OF_TENSORS:
+    for name in tables.OF_TENSORS:
         assert not hasattr(x, name)
         assert name not in dir(x)
-    for name in hints.OF_MODULE:
+    for name in tables.OF_MODULE:
         assert not hasattr(eo, name)
-    assert set(methods.ELSEWHERE) == set(hints.OF_TENSORS)
+    assert set(methods.ELSEWHERE) == set(tables.OF_TENSORS)
     with pytest.raises(AttributeError, match=r"^'Tensor' object has no attribute 'nonsense'$"):
         x.nonsense
     with pytest.raises(AttributeError, match=r"^module 'everyo' has no attribute 'nonsense'$"):
         eo.nonsense
 
 
-@pytest.mark.parametrize("known", [hints.OF_TENSORS, hints.OF_MODULE])
+@pytest.mark.parametrize("known", [tables.OF_TENSORS, tables.OF_MODULE])
 def test_what_the_hints_name_exists(known):
     for text in known.values():
         for module, name in re.findall(r"\b(eo|eo\.random)\.([a-z]\w*)\b(?!\.)", text):

@@ -51,6 +51,21 @@ def standardized(x, axes, eps):
     return centred / np.sqrt((centred**2).mean(axes, keepdims=True) + eps)
 
 
+def test_layer_norm_of_numbers_whose_squares_overflow():
+    x = np.array([[100, 200, 300, 600]], np.float16)
+    exact = x.astype(float)
+    expected = (exact - exact.mean()) / exact.std()
+    found = F.layer_norm(eo.asarray(x), 4)
+    assert found.dtype == eo.float16
+    np.testing.assert_allclose(found.numpy(), expected, 1e-3, 1e-3)
+    slope = eo.grad(lambda x: (F.layer_norm(x, 4) * eo.asarray(np.float16([[1, 0, 0, 0]]))).sum())(
+        eo.asarray(x)
+    )
+    y = expected[0]
+    wanted = (np.eye(4)[0] - 1 / 4 - y * y[0] / 4) / exact.std()
+    np.testing.assert_allclose(slope.numpy()[0], wanted, 2e-3, 2e-6)
+
+
 def test_layer_norm():
     x = np.array([[[1.0, 2.0, 6.0], [0.0, -1.0, 4.0]]])
     weight, bias = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), np.array([[0.5, 0.0, 0.0], [0.0, 0.0, -1.0]])

@@ -490,3 +490,19 @@ def test_lists_of_tensors_stay_differentiable():
     with pytest.raises(GraphStateError, match="asarray"):
         eo.tensor([x, y])
     assert eo.tensor([x.detach(), 1.0]).tolist() == [0.5, 1.0]
+
+
+def test_functions_of_several_results_take_a_dtype():
+    parts = np.modf(eo.asarray(np.array([1.5, -2.25])), dtype=np.float32)
+    assert [(p.dtype, p.tolist()) for p in parts] == [(eo.float32, [0.5, -0.25]), (eo.float32, [1.0, -2.0])]
+
+
+def test_a_number_is_copied_into_any_integer_dtype_that_holds_it():
+    for dtype in (eo.uint8, eo.int8, eo.uint64):
+        x = eo.zeros(2, dtype=dtype)
+        np.copyto(x, 7)
+        assert (x.dtype, x.tolist()) == (dtype, [7, 7])
+    x = eo.zeros(2, dtype=eo.uint8)
+    with pytest.raises((eo.errors.EveryOError, OverflowError)):
+        np.copyto(x, 300)
+    assert x.tolist() == [0, 0]

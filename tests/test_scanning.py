@@ -135,3 +135,28 @@ def test_associative_scan_calls_and_derivatives():
         eo.associative_scan(eo.add, {"a": eo.ones(3), "b": eo.ones(4)})
     with pytest.raises(eo.ShapeError, match="elems changes its shape"):
         eo.associative_scan(lambda a, b: (a + b).sum(), x)
+
+
+@pytest.mark.parametrize("loop", ["scan", "fori_loop", "while_loop"])
+def test_a_number_that_takes_another_dtype_costs_no_draw(loop):
+    xs = np.arange(1.0, 5.0)
+
+    def noisy(c, x):
+        return c + x * eo.random.normal(dtype=eo.float64)
+
+    def run(first):
+        eo.manual_seed(5)
+        x = eo.asarray(xs)
+        if loop == "scan":
+            out = eo.scan(lambda c, x: (noisy(c, x), None), first, x)[0]
+        elif loop == "fori_loop":
+            out = eo.fori_loop(0, 4, lambda i, c: noisy(c, x[i]), first)
+        else:
+            out = eo.while_loop(lambda c: c[0] < 4, lambda c: (c[0] + 1, noisy(c[1], x[c[0]])), (0, first))[1]
+        return out.item(), eo.random.normal(dtype=eo.float64).item()
+
+    eo.manual_seed(5)
+    total = sum(x * eo.random.normal(dtype=eo.float64).item() for x in xs)
+    expected = pytest.approx((total, eo.random.normal(dtype=eo.float64).item()), rel=1e-14)
+    assert run(0.0) == expected
+    assert run(np.float64(0.0)) == expected

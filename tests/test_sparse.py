@@ -478,3 +478,15 @@ def test_all_directions_are_pushed_at_once():
     jacobian = eo.sparse_jacobian(counted)
     jacobian(points((30,)))
     assert (jacobian.count, len(calls)) == (30, 2)  # once to detect, once to push
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_a_function_that_computes_in_a_smaller_dtype(mode):
+    """The dtype is that of `eo.jacobian`, and the check of a reused pattern allows for its rounding."""
+    derivative = eo.sparse_jacobian(lambda x: eo.cumulative_prod(x.astype(eo.float32)), mode=mode)
+    for seed in range(10):
+        x = np.random.default_rng(seed).normal(size=12)
+        wanted = np.tril(np.cumprod(x)[:, None] / x)
+        found = derivative(eo.asarray(x))
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found.toarray(), wanted, 1e-5, 1e-5 * np.abs(wanted).max())

@@ -57,6 +57,21 @@ def test_reduced_windows_are_loops(kind, case):
     np.testing.assert_allclose(found.numpy(), loop_windows(x, kind, sizes, steps, room, gaps), rtol=1e-14)
 
 
+@given(case=windows())
+def test_an_element_gets_the_weights_of_all_windows_that_it_is_in(case):
+    x, sizes, steps, room, gaps = case
+    leaf = eo.tensor(x, requires_grad=True)
+    out = eo.reduce_window(leaf, "sum", sizes, steps, room, window_dilation=gaps)
+    weights = np.arange(1.0, out.size + 1).reshape(out.shape)
+    out.backward(weights)
+    expected = np.zeros_like(x)
+    for place, offset in itertools.product(np.ndindex(out.shape), np.ndindex(sizes)):
+        at = tuple(p * s - low + o * d for p, s, (low, _), o, d in zip(place, steps, room, offset, gaps))
+        if all(0 <= a < n for a, n in zip(at, x.shape)):
+            expected[at] += weights[place]
+    np.testing.assert_array_equal(leaf.grad.numpy(), expected)
+
+
 PLANE = np.array([[0.5, -1.25, 2.0, 1.0], [1.5, 0.75, -0.5, 3.0], [-2.0, 0.25, 1.75, -0.75]])
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import everyo as eo
 from everyo.core.registry import primitives
-from everyo.core.walk import _STEEP
+from everyo.core.repair import _STEEP
 
 
 def reverse(f):

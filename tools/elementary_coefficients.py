@@ -219,8 +219,21 @@ def error_function() -> None:
         entries.append(f"ERFC_FIRST_{kind} = {tuple(first)}  # the constant term\n")
         note = f"the other terms; error 2**{float(mp.log(error, 2)):.1f}"
         write(f"ERFC_{kind}", [rounded(x, bits) for x in numbers[1:]], note)
+    upper_normal()
     write("ROOT_HALF_64", split(mp.sqrt(0.5), 53, 53), "sqrt(1 / 2)")
-    write("ROOT_HALF_32", split(mp.sqrt(0.5), 24, 24), "sqrt(1 / 2)")
+
+
+def upper_normal() -> None:
+    """(x + K) e**(x**2 / 2) Q(x) = G((x - K) / (x + K)) for x >= 0, Q the normal distribution above x."""
+    center, last = mp.mpf(4), 15
+
+    def g(t: mp.mpf) -> mp.mpf:
+        x = center * (1 + t) / (1 - t)
+        return (x + center) * mp.exp(x * x / 2) * mp.erfc(x / mp.sqrt(2)) / 2
+
+    numbers, error = fit(g, lambda t: 1 / g(t), -1, (last - center) / (last + center), 9, 53)
+    entries.append(f"UPPER_CENTER_32 = {float(center)}\n")
+    write("UPPER_32", numbers, f"error 2**{error:.1f}")
 
 
 def gamma() -> None:

@@ -44,15 +44,13 @@ _CAST = "forward mode gives a tangent the dtype of its result"
 _UNSCALED = "the scale is 1 there, and the branch is not reached"
 _RATIO = "ratio_or_zero: op.where(zero, 0, x / op.where(zero, 1, y))  ->  x / op.where(zero, 1, y)"
 _STARTS = "_runs: op.astype(starts, dtype=values.dtype)  ->  starts"
-_POWER = "_slope: op.where(zero, 0, u * op.where(zero, 1, size) ** (ord - 2))  ->  "
 _PIVOT = "op.real(summed(where * v, -2))  ->  summed(where * v, -2)"
 _REAL = "the largest element of a vector is real"
 _ZEROS = "op.zeros_like(op.matrix_diagonal(x))"
 EXPLAINED: dict[tuple[str, str, str], str] = {
     ("*", "ratio_or_zero", "ratio_or_zero: op.where(zero, 1, y)  ->  y"): _REPAIRED,
     ("sign", "ratio_or_zero", _RATIO): "the numerator is quadratic in sign(0) = 0",
-    ("vector_norm", "_slope", _POWER + "u * op.where(zero, 1, size) ** (ord - 2)"): "u is 0 there",
-    ("vector_norm", "_slope", "_slope: op.where(zero, 1, size)  ->  size"): _REPAIRED,
+    ("vector_norm", "_slope", "_slope: op.where(flat, 1, size)  ->  size"): _REPAIRED,
     ("elu", "_elu_slope", "op.where(positive, 0, x)  ->  x"): _REPAIRED,
     ("abs", "_abs_tangent", "op.real(slope)  ->  slope"): _CAST,
     ("astype", "<lambda>", "op.astype(t, dtype=dtype)  ->  t"): _CAST,

@@ -54,7 +54,9 @@ def missing() -> Iterator[tuple[str, str]]:
 def _lacking(function: Callable[..., Any], own: Callable[..., Any]) -> list[str]:
     """Return the arguments of NumPy's function that ours has neither by name nor as an operand."""
     ours = inspect.signature(own).parameters
-    operands = [p for p in ours.values() if p.default is p.empty and p.kind is not p.KEYWORD_ONLY]
+    operands = [
+        p for p in ours.values() if p.default is p.empty and p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)
+    ]
     variadic = any(p.kind is p.VAR_POSITIONAL for p in ours.values())
     found = []
     for position, parameter in enumerate(inspect.signature(function).parameters.values()):

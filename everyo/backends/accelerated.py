@@ -110,13 +110,17 @@ def updated(key: Any, function: Callable[..., Any], arrays: tuple[Any, ...], num
     return True
 
 
-def fused(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an elementwise rule that takes one loop on large arrays."""
+def fused(rule: Callable[..., Any], loop: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """Return an elementwise rule that takes one loop on large arrays.
+
+    `loop` computes the same with less work where it meets arrays alone, and so is not differentiated.
+    """
+    loop = loop or rule
 
     @functools.wraps(rule)
     def computed(g: Any, *operands: Any) -> Any:
         if g.__class__ is np.ndarray and g.size >= LARGE:
-            found = elementwise(rule, g, *operands)
+            found = elementwise(loop, g, *operands)
             if found is not None:
                 return found
         return rule(g, *operands)

@@ -48,12 +48,33 @@ def overlap_add(
     """
     rank = len(kernel)
     lead, positions = parts.shape[1:-rank], parts.shape[-rank:]
-    total: Any = np.zeros((*lead, *(n + low + high for n, (low, high) in zip(sizes, padding))), parts.dtype)
+    room = [n + low + high for n, (low, high) in zip(sizes, padding)]
     axes = list(zip(dilation, stride, positions))
+    if rank > 1 and parts.shape[0] > 1 and parts.strides[0] == 0:
+        return _one_axis_at_a_time(parts[0], room, kernel, axes)[_inside(sizes, padding)]
+    total: Any = np.zeros((*lead, *room), parts.dtype)
     for part, offset in zip(parts, itertools.product(*map(range, kernel))):
-        window: Any = [slice(o * d, o * d + s * (p - 1) + 1, s) for o, (d, s, p) in zip(offset, axes)]
-        total[(..., *window)] += part
+        total[(..., *(_places(o, *axis) for o, axis in zip(offset, axes)))] += part
     return total[_inside(sizes, padding)]
+
+
+def _one_axis_at_a_time(part: Any, room: Sizes, kernel: Sizes, axes: Sequence[tuple[int, int, int]]) -> Any:
+    """Add up windows whose elements are all alike: sums along one axis, of sums along another."""
+    for axis in range(-1, -len(kernel) - 1, -1):
+        total: Any = np.zeros(
+            (*part.shape[:axis], room[axis], *part.shape[part.ndim + axis + 1 :]), part.dtype
+        )
+        after = (slice(None),) * (-axis - 1)
+        for offset in range(kernel[axis]):
+            total[(..., _places(offset, *axes[axis]), *after)] += part
+        part = total
+    return part
+
+
+def _places(offset: int, dilation: int, stride: int, positions: int) -> slice:
+    """Return where along an axis the elements at an offset of all windows lie."""
+    start = offset * dilation
+    return slice(start, start + stride * (positions - 1) + 1, stride)
 
 
 def _inside(sizes: Sizes, padding: Padding) -> Any:

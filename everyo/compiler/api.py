@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import operator
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from everyo.compiler import pool
 from everyo.compiler.direct import Door
 from everyo.compiler.entry import Entry, states_of
 from everyo.compiler.graph import Graph, Value
-from everyo.compiler.leaks import Places, refuse
+from everyo.compiler.leaks import Places
 from everyo.compiler.native import require
 from everyo.compiler.passes import remove_dead, seen
 from everyo.compiler.primitives import primitive_of
@@ -31,6 +30,7 @@ from everyo.core.modes import current_mode
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, CompileError
+from everyo.ops.axes import explained
 from everyo.ops.creation import as_list, as_tensor
 from everyo.transforms.trees import EXACT, flatten, odd_keys, unflatten
 
@@ -185,7 +185,41 @@ class Compiled:
         inputs = [graph.input(*_spec(x)) for x in leaves]
         tracer = Tracer(graph)
         tracer.arguments = dict(zip(inputs, leaves, strict=True))
-        with self._without_leaks(tracer), tracer:
+        places = Places(self.f, args)
+        for x in places.tensors:
+            tracer.raw.note(x)
+        try:
+            structure, outputs, changed, new, tracked = self._trace(tracer, args, named, leaves, structure)
+        except BaseException:
+            places.put_back(tracer.made)
+            raise
+        places.put_back_own(tracer.attributes)
+        places.check(tracer.made)
+        graph.outputs = [*outputs, *new, *(value for _, value in tracer.writes)]
+        seen("traced, without dead code", remove_dead(seen("traced", graph)))
+        program = Program(graph, self.threads, states_of(tracer, len(outputs) + len(changed)))
+        primitive = primitive_of(program, lambda f, threads: Compiled(f, (), threads))
+        entry = Entry(program, primitive, tracer, structure, len(outputs), changed, tracked)
+        tracer.arguments = {}  # which the program needs no longer
+        others = self._entries.get(key, [])
+        self._entries[key] = [entry, *others[: VARIANTS - 1]]
+        self._warn(key)
+        return entry
+
+    def _trace(
+        self,
+        tracer: Tracer,
+        args: Sequence[Any],
+        named: dict[str, Any],
+        leaves: Sequence[Any],
+        structure: Any,
+    ) -> tuple[Any, list[Value], list[int], list[Value], bool]:
+        """Call the function on symbols; return the structure of its results, and them.
+
+        Then which leaves it has changed in place, their new values, and whether a graph leads on from here.
+        """
+        inputs = tracer.graph.inputs[: len(leaves)]
+        with tracer:
             symbols = [tracer.symbol(v, weak=type(x) in NUMBERS) for v, x in zip(inputs, leaves, strict=True)]
             dynamic, kwargs = unflatten(structure, symbols)
             following, fixed = iter(dynamic), {n + len(args) if n < 0 else n for n in self.static_argnums}
@@ -199,29 +233,8 @@ class Compiled:
             tracked = any(
                 isinstance(x, Tensor) and leads_back(x) for x in [*found, *(symbols[i] for i in changed)]
             )
-        new = [symbols[i].data.value for i in changed]
-        graph.outputs = [*outputs, *new, *(value for _, value in tracer.writes)]
-        seen("traced, without dead code", remove_dead(seen("traced", graph)))
-        program = Program(graph, self.threads, states_of(tracer, len(outputs) + len(changed)))
-        primitive = primitive_of(program, lambda f, threads: Compiled(f, (), threads))
-        entry = Entry(program, primitive, tracer, structure, len(outputs), changed, tracked)
-        tracer.arguments = {}  # which the program needs no longer
-        others = self._entries.get(key, [])
-        self._entries[key] = [entry, *others[: VARIANTS - 1]]
-        self._warn(key)
-        return entry
-
-    @contextlib.contextmanager
-    def _without_leaks(self, tracer: Tracer) -> Iterator[None]:
-        """Raise if the traced function has kept a value of the program; what it wrote over comes back."""
-        places = Places(self.f)
-        try:
-            yield
-        except BaseException:
-            places.put_back(tracer)
-            raise
-        for place in places.put_back(tracer):
-            refuse(*place)
+            new = [symbols[i].data.value for i in changed]
+            return structure, outputs, changed, new, tracked
 
     def _output(self, tracer: Tracer, x: Any) -> Value:
         if not isinstance(x, (Tensor, np.ndarray, np.generic, *NUMBERS)):
@@ -233,7 +246,7 @@ class Compiled:
                 remedy="return tensors; other things can be computed outside",
             )
         tensor = tracer.released(x if isinstance(x, Tensor) else as_tensor(x))
-        value = tracer._operand(tensor, None)
+        value = tracer.operand(tensor)
         assert value is not None
         return value
 
@@ -336,6 +349,7 @@ def _hashable(static: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(map(typed, static))
 
 
+@explained
 def compile(
     f: Callable[..., Any] | None = None,
     *,

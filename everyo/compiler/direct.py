@@ -21,12 +21,11 @@ from everyo.compiler.codegen.entry import ALIGNMENT
 from everyo.compiler.codegen.hints import METADATA
 from everyo.compiler.codegen.program import ATTRIBUTES
 from everyo.compiler.native import QUICKEST, Code, method
-from everyo.compiler.program import Program
+from everyo.compiler.program import Program, entrance
 from everyo.compiler.states import counts_holders
 from everyo.core import dtypes, modes
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
-from everyo.transforms.trees import unflatten
 
 WORD = ctypes.sizeof(ctypes.c_void_p)
 SHORT = 1000.0  # nanoseconds of a program during which other threads may as well wait
@@ -140,8 +139,8 @@ def door(
     steps, opened, values, places = taken
     if [id(values[i]) for i in places] != list(map(id, leaves)) or _code(kind) is None:
         return None
-    kept = [key for x in values if type(x) is dict for key in x], static.values()
-    finish = None if structure is None else functools.partial(unflatten, structure)
+    kept = [key for x in values if type(x) is dict for key in x], [args[i] for i in static]  # steps have ids
+    finish = None if structure is None else structure.unflatten
     arena, fail = program.memory(), program.fail
     shapes = [np.array(v.shape, np.intp) for v in program.graph.outputs]
     specs = [
@@ -159,7 +158,7 @@ def door(
     starts = np.cumsum([len(FIELDS), *map(len, parts.values())]).tolist()
     grad, default = mode
     fields = {
-        "entry": program.code.address("everyo_entry"),
+        "entry": entrance().address("everyo_entry"),
         "table": program.table.ctypes.data,
         "arena": arena.ctypes.data + -arena.ctypes.data % ALIGNMENT,
         "count": len(args),
@@ -194,7 +193,7 @@ def _taken_apart(args: Sequence[Any], static: dict[int, Any]) -> Taken | None:
         elif type(x) in SEQUENCES:
             steps += [id(type(x)), *map(_function, SEQUENCES[type(x)]), i, len(x)]
             parts = list(x)
-        elif type(x) is dict and all(type(key) is str for key in x):
+        elif type(x) is dict:  # whose keys are texts: programs for others are not plain
             steps += [id(dict), 0, 0, i, len(x), *map(id, x)]
             parts = list(x.values())
         else:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from everyo.compiler import elementary, pool
-from everyo.compiler.codegen.elements import Elements
+from everyo.compiler.codegen.elements import Elements, combine
 from everyo.compiler.codegen.entry import DATA, ITEMS
 from everyo.compiler.codegen.hints import METADATA
 from everyo.compiler.codegen.program import ATTRIBUTES
@@ -173,24 +173,34 @@ def body_of(count: int) -> Function:
 
 
 class Oddity:
-    """Notes, in a register, whether some element was infinite or NaN."""
+    """Notes whether some element was infinite or NaN.
+
+    Their difference from itself is NaN, and 0 for all others: the sum of these, in a register, tells. It
+    takes two additions, which run beside the products of what is computed.
+    """
 
     def __init__(self, f: Function, dtype: Any) -> None:
         self.f, self.dtype = f, dtype
-        self.place = f.alloca("i32")
-        f.entry.append(f"  store i32 0, ptr {self.place}")
+        self._sums: dict[Any, str] = {}
 
     def look(self, x: str, dtype: Any = None) -> None:
-        """Look at an element: infinities and NaN are what has a difference from itself."""
+        """Look at an element."""
         f, dtype = self.f, dtype or self.dtype
+        if dtype not in self._sums:
+            self._sums[dtype] = f.alloca(type_of(dtype))
+            f.entry.append(f"  store {type_of(dtype)} {literal(0, dtype)}, ptr {self._sums[dtype]}")
         difference = f.make(f"fsub {type_of(dtype)} {x}, {x}")
-        odd = f.make(f"fcmp une {type_of(dtype)} {difference}, {literal(0, dtype)}")
-        before, found = f.make(f"load i32, ptr {self.place}"), f.make(f"zext i1 {odd} to i32")
-        f.line(f"store i32 {f.make(f'or i32 {before}, {found}')}, ptr {self.place}")
+        before = f.load(self._sums[dtype], 0, dtype, fixed=False)
+        f.store(combine(f, "sum", before, difference, dtype, reorder=True), self._sums[dtype], 0, dtype)
 
     def answer(self) -> None:
         """End the function with what was found."""
-        self.f.line(f"ret i32 {self.f.make(f'load i32, ptr {self.place}')}")
+        f, found = self.f, "0"
+        for dtype, place in self._sums.items():
+            total = f.load(place, 0, dtype, fixed=False)
+            odd = f.make(f"fcmp uno {type_of(dtype)} {total}, {total}")
+            found = f.make(f"or i32 {found}, {f.make(f'zext i1 {odd} to i32')}")
+        f.line(f"ret i32 {found}")
 
 
 class _Numbers(Elements):
@@ -257,6 +267,6 @@ def traced(function: Any, specs: Sequence[tuple[Any, bool]]) -> Graph:
     with Tracer(graph) as tracer, no_grad():
         symbols = [tracer.symbol(graph.input((), dtype), weak) for dtype, weak in specs]
         out = function(*symbols)
-        values = [tracer._operand(x, None) for x in (out if isinstance(out, tuple) else (out,))]
+        values = [tracer.operand(x) for x in (out if isinstance(out, tuple) else (out,))]
         graph.outputs = [v for v in values if v is not None]
     return remove_dead(lower(graph))

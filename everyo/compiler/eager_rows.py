@@ -13,7 +13,7 @@ import numpy as np
 
 from everyo.compiler.codegen import scalar
 from everyo.compiler.codegen.elements import combine, identity
-from everyo.compiler.codegen.text import Function, Index, literal, memory_type
+from everyo.compiler.codegen.text import Function, Index, literal, memory_type, type_of
 from everyo.compiler.eager import Body, Oddity, body_of
 
 DOUBLE = np.dtype(np.float64)
@@ -30,30 +30,52 @@ class Row:
         """Return an element of an operand."""
         return self.f.load(f"%p{operand}", self.f.add(self.start, i), self.dtype, fixed=False)
 
-    def reduced(self, kind: str, term: Callable[[Index], str]) -> str:
-        """Return the "sum" or "max" of terms over the row, in their dtype; sums are added up in float64."""
-        x = self.wide(kind, term)
-        return self.narrowed(x) if kind == "sum" else x
+    def total(self, term: Callable[[Index], str]) -> str:
+        """Return the sum of terms over the row, in their dtype; it is added up in float64."""
+        return self.narrowed(self.wide(term))
 
     def narrowed(self, x: str) -> str:
         """Return a float64 as the elements' dtype."""
         return x if self.dtype == DOUBLE else self.f.make(f"fptrunc double {x} to float")
 
-    def _narrow(self, kind: str) -> bool:
-        return kind == "sum" and self.dtype != DOUBLE
-
-    def wide(self, kind: str, term: Callable[[Index], str]) -> str:
-        """Return what `reduced` does, a sum as it was added up."""
-        f, dtype = self.f, DOUBLE if kind == "sum" else self.dtype
-        place = f.alloca(memory_type(dtype))
-        f.store(identity(kind, dtype), place, 0, dtype)
+    def wide(self, term: Callable[[Index], str]) -> str:
+        """Return what `total` does, as it was added up."""
+        f = self.f
+        place = f.alloca(memory_type(DOUBLE))
+        f.store(identity("sum", DOUBLE), place, 0, DOUBLE)
         with f.loop(0, "%length") as i:
             x = term(i)
-            if self._narrow(kind):
+            if self.dtype != DOUBLE:
                 x = f.make(f"fpext float {x} to double")
-            before = f.load(place, 0, dtype, fixed=False)
-            f.store(combine(f, kind, before, x, dtype, reorder=True), place, 0, dtype)
-        return f.load(place, 0, dtype, fixed=False)
+            before = f.load(place, 0, DOUBLE, fixed=False)
+            f.store(combine(f, "sum", before, x, DOUBLE, reorder=True), place, 0, DOUBLE)
+        return f.load(place, 0, DOUBLE, fixed=False)
+
+    def largest(self) -> str:
+        """Return the largest element of the first operand; NaN, or any of them, where there is a NaN.
+
+        They are compared as integers of the same order: three instructions, of six for what propagates NaN.
+        What is then computed of a NaN is NaN, and will be noticed.
+        """
+        f, kind = self.f, type_of(self.dtype)
+        size = 8 * self.dtype.itemsize
+        integer, most = f"i{size}", (1 << (size - 1)) - 1
+        f.declares.add(f"declare {integer} @llvm.smax.{integer}({integer}, {integer})")
+
+        def turned(bits: str) -> str:
+            """Exchange bits of negative floats and the integers in their order."""
+            sign = f.make(f"ashr {integer} {bits}, {size - 1}")
+            return f.make(f"xor {integer} {bits}, {f.make(f'and {integer} {sign}, {most}')}")
+
+        place = f.alloca(integer)
+        f.line(f"store {integer} {-most - 1}, ptr {place}")
+        with f.loop(0, "%length") as i:
+            x = turned(f.make(f"bitcast {kind} {self.read(0, i)} to {integer}"))
+            before = f.make(f"load {integer}, ptr {place}")
+            larger = f.make(f"call {integer} @llvm.smax.{integer}({integer} {before}, {integer} {x})")
+            f.line(f"store {integer} {larger}, ptr {place}")
+        found = turned(f.make(f"load {integer}, ptr {place}"))
+        return f.make(f"bitcast {integer} {found} to {kind}")
 
     def write(self, place: int, term: Callable[[Index], str]) -> None:
         """Write a row of results."""
@@ -77,7 +99,7 @@ class Row:
 
 
 def _softmax(row: Row) -> None:
-    top = row.reduced("max", lambda i: row.read(0, i))
+    top = row.largest()
     weight = row.exp_below(top)
 
     def keep(i: Index) -> str:
@@ -85,27 +107,25 @@ def _softmax(row: Row) -> None:
         row.f.store(x, "%p1", row.f.add(row.start, i), row.dtype)
         return x
 
-    total = row.reduced("sum", keep)
+    total = row.total(keep)
     inverse = row.apply("divide", literal(1, row.dtype), total)  # dividing each costs as much as all the rest
     row.write(1, lambda i: row.apply("multiply", row.read(1, i), inverse))
 
 
 def _log_softmax(row: Row) -> None:
-    top = row.reduced("max", lambda i: row.read(0, i))
-    total = row.apply("log", row.reduced("sum", row.exp_below(top)))
+    top = row.largest()
+    total = row.apply("log", row.total(row.exp_below(top)))
     row.write(1, lambda i: row.apply("subtract", row.apply("subtract", row.read(0, i), top), total))
 
 
 def _logsumexp(row: Row) -> None:
-    top = row.reduced("max", lambda i: row.read(0, i))
-    row.write_one(
-        1, row.apply("add", row.apply("log", row.reduced("sum", row.exp_below(top))), top), row.dtype
-    )
+    top = row.largest()
+    row.write_one(1, row.apply("add", row.apply("log", row.total(row.exp_below(top))), top), row.dtype)
 
 
 def _softmax_slope(row: Row) -> None:
     """``out * (g - sum(g * out))``."""
-    inner = row.reduced("sum", lambda i: row.apply("multiply", row.read(0, i), row.read(1, i)))
+    inner = row.total(lambda i: row.apply("multiply", row.read(0, i), row.read(1, i)))
     row.write(
         2, lambda i: row.apply("multiply", row.read(1, i), row.apply("subtract", row.read(0, i), inner))
     )
@@ -113,7 +133,7 @@ def _softmax_slope(row: Row) -> None:
 
 def _log_softmax_slope(row: Row) -> None:
     """``g - exp(out) * sum(g)``."""
-    total = row.reduced("sum", lambda i: row.read(0, i))
+    total = row.total(lambda i: row.read(0, i))
 
     def element(i: Index) -> str:
         share = row.apply("multiply", row.apply("exp", row.read(1, i)), total)
@@ -126,13 +146,13 @@ def _scale(row: Row, operand: int, eps: float) -> tuple[str, str]:
     """Return the mean of an operand's row, and one over its spread, the variance and `eps` together."""
     f, dtype = row.f, row.dtype
     length = f.make("sitofp i64 %length to double")
-    mean = row.narrowed(f.make(f"fdiv double {row.wide('sum', lambda i: row.read(operand, i))}, {length}"))
+    mean = row.narrowed(f.make(f"fdiv double {row.wide(lambda i: row.read(operand, i))}, {length}"))
 
     def square(i: Index) -> str:
         d = row.apply("subtract", row.read(operand, i), mean)
         return row.apply("multiply", d, d)
 
-    spread = f.make(f"fdiv double {row.wide('sum', square)}, {length}")
+    spread = f.make(f"fdiv double {row.wide(square)}, {length}")
     spread = row.narrowed(f.make(f"fadd double {spread}, {literal(eps, DOUBLE)}"))
     return mean, row.apply("divide", literal(1, dtype), row.apply("sqrt", spread))
 
@@ -146,8 +166,8 @@ def _standardize_slope(row: Row, eps: float) -> None:
     """``scale * (g - mean(g) - out * mean(g * out))``; the operands are g, out, x."""
     f = row.f
     length = f.make("sitofp i64 %length to double")
-    shift = row.wide("sum", lambda i: row.read(0, i))
-    share = row.wide("sum", lambda i: row.apply("multiply", row.read(0, i), row.read(1, i)))
+    shift = row.wide(lambda i: row.read(0, i))
+    share = row.wide(lambda i: row.apply("multiply", row.read(0, i), row.read(1, i)))
     shift, share = (row.narrowed(f.make(f"fdiv double {x}, {length}")) for x in (shift, share))
     _, scale = _scale(row, 2, eps)
 
@@ -163,7 +183,7 @@ def _standardize_slope(row: Row, eps: float) -> None:
 
 
 def _sum(row: Row) -> None:
-    row.write_one(1, row.wide("sum", lambda i: row.read(0, i)), DOUBLE)
+    row.write_one(1, row.wide(lambda i: row.read(0, i)), DOUBLE)
 
 
 _KERNELS: dict[str, tuple[Callable[..., None], int]] = {

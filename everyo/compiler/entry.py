@@ -13,7 +13,7 @@ from optree import tree_flatten
 
 from everyo.compiler.cells import DataCell
 from everyo.compiler.direct import Door, door
-from everyo.compiler.program import Program
+from everyo.compiler.program import LARGE, Program
 from everyo.compiler.states import Call, State, carry_out, counts_holders, replacing
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply, wrap
@@ -81,6 +81,8 @@ class Entry:
         self.cells = [cell for cell, _ in tracer.cells.values()]
         self.writes = [cell for cell, _ in tracer.writes]
         self.cleared = tracer.cleared
+        outputs = enumerate(self.writes, count + len(changed))
+        self._large = [(o, cell) for o, cell in outputs if program.graph.outputs[o].nbytes >= LARGE]
         self.structure, self.count, self.changed = structure, count, list(changed)
         self.first = count + len(self.changed)
         self.width = len(program.graph.inputs) - len(self.cells)
@@ -208,8 +210,7 @@ class Entry:
         before: list[Any] = []
 
         def writing(found: Sequence[Any]) -> list[Call]:
-            new = zip(self.writes, found[self.first :], strict=False)  # then numbers drawn
-            before[:] = [cell.get() for cell, x in new if not cell.owns(x)]
+            before[:] = [cell.get() for o, cell in self._large if not cell.owns(found[o])]
             return self._writing(leaves, found, [None] * len(found))
 
         found = self.program(given, self._owns, writing)
@@ -223,6 +224,9 @@ class Entry:
 
     def _check_changed(self, leaves: Sequence[Any]) -> None:
         """Raise where the function changes what it may not, or also reaches by another way: it saw two."""
+        for i in self.changed:
+            if isinstance(leaves[i], np.ndarray):
+                _check_apart(leaves[i], [x for k, x in enumerate(leaves) if k != i])
         given = [id(x) for x in leaves if isinstance(x, (Tensor, np.ndarray))]
         changed = [id(leaves[i]) for i in self.changed]
         if not all(isinstance(leaves[i], Tensor) or leaves[i].flags.writeable for i in self.changed):
@@ -267,6 +271,20 @@ def _changing(x: Any, array: Any, node: Any) -> Call:
     result = wrap(array)
     result.grad_node = node
     return x.assign, result
+
+
+def _check_apart(changed: Any, others: Sequence[Any]) -> None:
+    """Raise where other arguments have elements of an array that the function changes."""
+    for x in others:
+        array = getattr(x, "data", None) if isinstance(x, Tensor) else x
+        if isinstance(array, np.ndarray) and np.may_share_memory(changed, array):
+            raise ArgumentError(
+                "the function changes an array in place that shares memory with another argument",
+                operation="compile",
+                expected="one way to elements that change",
+                found="an array and a view of it, or two views of one array",
+                remedy="pass a copy: x.copy()",
+            )
 
 
 def _hooks(x: Tensor) -> tuple[int, ...] | None:

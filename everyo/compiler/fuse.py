@@ -270,13 +270,14 @@ def _place(plan: Plan, op: Op, position: dict[Cluster, int]) -> tuple[Cluster, M
     """Return the cluster that an operation joins, or a new one, and the operation as its member."""
     found = [(plan.home[v], plan.member[v], n) for v, n in sources(op) if v in plan.home]
     first = max((position[c] for c, _, _ in found), default=0)
-    for cluster in reversed(plan.clusters[first:]):
+    space, axes = space_of(op), reduced(op)
+    candidates = plan.clusters[first:]
+    for cluster in reversed(candidates) if space else candidates:  # numbers early, as loops wait for them
         inside = [(m, n) for c, m, n in found if c is cluster]
         outer = _joined(cluster, op, inside)
         if outer is not None:
             cluster.outer = outer
             return cluster, Member(op, _sinks(op, outer))
-    space, axes = space_of(op), reduced(op)
     outer = space[: min(axes)] if axes and (min(axes) > 0 or op.name == "argreduce") else space
     if is_batched_dot(op):
         outer = space[:-2]

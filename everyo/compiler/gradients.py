@@ -8,6 +8,7 @@ is a property that tells the tracer; at all other times it is the plain slot.
 from __future__ import annotations
 
 import _thread
+from collections.abc import Sequence
 from typing import Any
 
 from everyo.compiler import attributes
@@ -118,3 +119,10 @@ class Gradients:
                 written.append((x, after))
             _slot.__set__(x, before)
         return written, cleared
+
+    def forget(self, read: Sequence[Tensor]) -> None:
+        """Let go of tensors that were looked at, and of what hooks of the function's own leaves lead to."""
+        self._before, self._owners = {}, {}
+        for x in read:
+            if x.grad_node is not None and x.grad_node.is_leaf and self.made(x.grad_node):
+                x.grad_node.extras = None

@@ -41,7 +41,7 @@ class Items:
         """
         tracer, old, new = self._tracer, self.read(container, key), None
         if tracer.mine(value) or not (isinstance(value, Tensor) and value.level):
-            new = tracer._operand(value, None)
+            new = tracer.operand(value)
         if new is None or new.shape != old.shape or not np.can_cast(new.dtype, old.dtype, "same_kind"):
             raise CompileError(
                 "an item takes a value of another kind than it has, which the program cannot write",
@@ -58,3 +58,4 @@ class Items:
         for cell, x in self._held.values():
             if self._tracer.mine(x) and x.data.value is not self._tracer.read(cell):
                 self._tracer.write(cell, x.data.value)
+        self._held.clear()

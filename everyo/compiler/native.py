@@ -167,7 +167,7 @@ class Code:
         self._engine = llvm.create_mcjit_compiler(_parsed(""), _machine())
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(data))
         self._engine.finalize_object()
-        self._methods: list[_Method] = []  # Python keeps their addresses
+        self._methods: dict[str, _Method] = {}  # Python keeps their addresses
 
     def address(self, name: str) -> int:
         """Return the address of a function."""
@@ -178,10 +178,11 @@ class Code:
 
         It takes positional arguments as ``(owner, arguments, count)`` and returns a new reference.
         """
-        self._methods.append(_Method(name.encode(), self.address(name), _FASTCALL, None))
+        if name not in self._methods:
+            self._methods[name] = _Method(name.encode(), self.address(name), _FASTCALL, None)
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-        return make(ctypes.addressof(self._methods[-1]), owner, None)
+        return make(ctypes.addressof(self._methods[name]), owner, None)
 
 
 def method(kind: type, name: str, address: int, doc: str) -> Any:

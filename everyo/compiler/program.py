@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Sequence
 from threading import get_ident
 from typing import Any, NoReturn
@@ -11,8 +12,9 @@ import numpy as np
 
 from everyo.compiler import pool
 from everyo.compiler.callbacks import callback
-from everyo.compiler.codegen.entry import ALIGNMENT, CHANGED, table
-from everyo.compiler.codegen.program import FIRST_MESSAGE, Module
+from everyo.compiler.codegen.entry import ALIGNMENT, CHANGED, table, write_door
+from everyo.compiler.codegen.hints import METADATA
+from everyo.compiler.codegen.program import ATTRIBUTES, FIRST_MESSAGE, Module
 from everyo.compiler.codegen.tapes import NO_MEMORY
 from everyo.compiler.graph import Graph
 from everyo.compiler.lowering import lower
@@ -24,6 +26,14 @@ from everyo.errors import IndexingError
 empty = np.empty
 LARGE = 1 << 15  # bytes of results that are worth keeping for the next call
 SPARE = 4  # arrays of one kind that are kept at most
+
+
+@functools.cache
+def entrance() -> Code:
+    """Return the code through which programs are entered, one for all of them."""
+    code = Code("\n".join([write_door(), ATTRIBUTES, METADATA]))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # threads may be in it when the interpreter ends
+    return code
 
 
 def _owns_nothing(i: int, array: Any) -> bool:
@@ -62,12 +72,15 @@ class Program:
         self._callbacks = [callback(op, self._errors) for op in self.module.calls]
         addresses = [ctypes.cast(c, ctypes.c_void_p).value or 0 for c in self._callbacks]
         run = pool.runner() if self.module.parallel else 0
-        facts = table(self.module.entry, run, threads or pool.count(), addresses)
-        self.table = np.array(facts, np.int64)
-        self._enter = self.code.builtin("everyo_door", self.table)
+        words = table(
+            self.core.inputs, len(self.constants), len(self.core.outputs), self.module.states,
+            self.code.address("everyo_main"), run, threads or pool.count(), addresses,
+        )  # fmt: skip
+        self.table = np.array(words, np.int64)
+        self._enter = entrance().builtin("everyo_door", self.table)
         self._end: Any = None
         if self.module.states:
-            self._end = self.code.builtin("everyo_end", self.table)
+            self._end = entrance().builtin("everyo_end", self.table)
             for _, o in self.module.states:  # their arrays are chosen when the end begins
                 self._shapes[o] = (0,)
         self._arenas: list[Any] = []

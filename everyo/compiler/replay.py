@@ -73,7 +73,7 @@ def called(function: Any, operands: Sequence[Any], specs: Sequence[Any]) -> list
     """Call a Python function on arrays: now, or when the program that is being traced runs."""
     tracer = staging.get()
     if tracer is not None:
-        values = [tracer.beneath(x) or tracer._operand(x, None) for x in operands]
+        values = [tracer.beneath(x) or tracer.operand(x) for x in operands]
         return [tracer.symbol(v) for v in tracer.graph.add("python", values, specs, python=function)]
     results = function(*(innermost(x) for x in operands))
     return [wrap(np.asarray(r)) for r in (results if isinstance(results, tuple) else (results,))]

@@ -7,6 +7,7 @@ reaches from outside become inputs of the graph, read anew at each call.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,8 +22,9 @@ from everyo.compiler.graph import Graph, Value
 from everyo.compiler.infer import infer
 from everyo.compiler.items import Items
 from everyo.compiler.meeting import ends, in_dtype, in_own, met
+from everyo.compiler.raw import RawData, refuse
 from everyo.compiler.values import Values
-from everyo.core.dispatch import _carries_gradient, explain, record, recorded, wrap
+from everyo.core.dispatch import carries_gradient, explain, record, recorded, wrap
 from everyo.core.dtypes import DIFFERENTIABLE, default_for
 from everyo.core.modes import begin, current_mode, is_constant
 from everyo.core.operands import WEAK, WEAK_KINDS
@@ -32,6 +34,7 @@ from everyo.core.tape import FREED
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced, is_number, require_outer, staging, top_of
 from everyo.errors import CompileError, EveryOError, describe
+from everyo.guidance.conversions import instead
 from everyo.transforms.custom_values import noting
 
 OPERATORS = frozenset(
@@ -75,8 +78,9 @@ class Symbol(Traced):
 
     __slots__ = ("value", "weak")
 
-    def __init__(self, interpreter: Interpreter, value: Value, weak: bool = False) -> None:
+    def __init__(self, interpreter: Tracer, value: Value, weak: bool = False) -> None:
         self.interpreter, self.value, self.weak = interpreter, value, weak
+        interpreter.made.append(weakref.ref(self))
 
     @property
     def below(self) -> Any:
@@ -102,7 +106,7 @@ class Symbol(Traced):
             inputs=describe(self),
             expected="shapes and dtypes, which are known while the function is traced",
             found=f"{operation}() of a computed tensor",
-            remedy=REMEDIES[kind],
+            remedy=REMEDIES["bool"] if kind == "bool" else instead(REMEDIES["item"]),
         )
 
 
@@ -137,6 +141,10 @@ class Tracer(Interpreter):
         What it reads and writes of dicts.
     attributes : Attributes
         What it has read of modules, shared with the trace around it.
+    made : list of weak references
+        The values that it has made, shared as well.
+    raw : RawData
+        The arrays of tensors from outside.
     parent : Tracer or None
         The trace around it, where it traces the body of a loop or branch.
     """
@@ -152,6 +160,7 @@ class Tracer(Interpreter):
         self.staging = self
         self.graph, self.parent = graph, None
         self._recording = begin(self.level).grad
+        self.made: list[weakref.ref[Symbol]] = []
         self.cells: dict[Any, tuple[Cell, Value]] = {}
         self.writes: list[tuple[Cell, Value]] = []
         self.cleared: list[Tensor] = []
@@ -159,6 +168,7 @@ class Tracer(Interpreter):
         self.attributes = Attributes()
         self.values = Values(self)
         self.items = Items(self)
+        self.raw = RawData()
         self.guards: dict[Any, tuple[Callable[[], Any], Any]] = {}
         self.arguments: dict[Value, Any] = {}
         self.asked: dict[tuple[int, str], bool] = {}
@@ -181,7 +191,7 @@ class Tracer(Interpreter):
         symbols = [Symbol(self, v, weak) for v in outs]
         out: Any = tuple(symbols) if len(symbols) != 1 or primitive.options.get("several") else symbols[0]
         mask = sum(1 << i for i, x in enumerate(inputs) if self._is_tracked(x))
-        if mask and current_mode().grad and primitive.vjp is not None and _carries_gradient(out):
+        if mask and current_mode().grad and primitive.vjp is not None and carries_gradient(out):
             arrays = [
                 self.symbol(v) if v is not None and isinstance(x, Tensor) else x
                 for x, v in zip(inputs, values, strict=True)
@@ -203,14 +213,14 @@ class Tracer(Interpreter):
 
     def _custom(self, primitive: Any, inputs: Sequence[Any]) -> Any:
         """Trace a function with rules of the user's own; its node pulls back by those rules."""
-        values = [self._operand(x, None) for x in inputs]
+        values = [self.operand(x) for x in inputs]
         arrays = [self.symbol(v) for v in values if v is not None]
         token = noting.set(False)
         try:
             outs, extras = primitive.rules.forward(arrays)
         finally:
             noting.reset(token)
-        made = [self._operand(x, None) for x in (*outs, *extras)]
+        made = [self.operand(x) for x in (*outs, *extras)]
         specs = [(v.shape, v.dtype) for v in made if v is not None]
         marked = self.graph.add("custom", [*values, *made], specs, count=len(values))
         self.graph.ops[-1].primitive = primitive  # for a replay, which must know that there are rules
@@ -267,14 +277,14 @@ class Tracer(Interpreter):
         ]
         if primitive.name == "clip":
             inputs = [self._bound(x, dtype) for x, dtype in zip(inputs, taken, strict=True)]
-        values = [self._operand(x, dtype) for x, dtype in zip(inputs, taken, strict=True)]
+        values = [self.operand(x, dtype) for x, dtype in zip(inputs, taken, strict=True)]
         outs = self.graph.add(primitive.name, values, specs, **params)
         self.graph.ops[-1].primitive = primitive
         return values, outs, not anchored and bool(inputs)
 
     def strong(self, x: Any) -> Tensor:
         """Return a number as a tensor of its own, which has the default dtype."""
-        value = self._operand(x, default_for(np.asarray(self._example(x)).dtype.kind))
+        value = self.operand(x, default_for(np.asarray(self._example(x)).dtype.kind))
         assert value is not None
         return self.symbol(value)
 
@@ -315,7 +325,7 @@ class Tracer(Interpreter):
     def meeting(self, x: Tensor, met: Sequence[Tensor]) -> Tensor:
         """Return a number as a tensor of the dtype that it takes beside others."""
         dtype = np.result_type(*(t.dtype for t in met), _PYTHON[x.dtype.kind](1))
-        value = self._operand(x, dtype)
+        value = self.operand(x, dtype)
         assert value is not None
         return self.symbol(value)
 
@@ -324,7 +334,7 @@ class Tracer(Interpreter):
             return stand_in(x.data) if x.level else x.data
         return x if x is None or isinstance(x, (np.ndarray, *WEAK)) else np.asarray(x)
 
-    def _operand(self, x: Any, dtype: Any) -> Value | None:
+    def operand(self, x: Any, dtype: Any = None) -> Value | None:
         """Return the value of the graph that an operand is; a number takes `dtype`."""
         if x is None:
             return None
@@ -404,6 +414,8 @@ class Tracer(Interpreter):
             owner = self.gradients.owner(cell.tensor) if isinstance(cell, DataCell) else None
             if owner is not None:  # the tensor is known as the gradient of another
                 cell = GradientCell(owner)
+            elif isinstance(cell, DataCell):
+                self.raw.note(cell.x)
             array = cell.get()
             found = self.cells[cell.key] = cell, self.graph.input(array.shape, array.dtype)
         return found[1]
@@ -426,6 +438,7 @@ class Tracer(Interpreter):
         self.parent = staging.get()
         if self.parent is not None:
             self.attributes = self.parent.attributes
+            self.made = self.parent.made
         self._outside = staging.set(self)
         forget_kernels()
         watch()
@@ -454,10 +467,16 @@ class Tracer(Interpreter):
                 if error is None:
                     self._changed(target, node)
                 target.data, target.grad_node = data, node
+        self.gradients.forget([cell.x for cell, _ in self.cells.values() if isinstance(cell, DataCell)])
+        if self.parent is None:
+            self.attributes.owned.clear()
+        changed = self.raw.put_back()
         super().__exit__(kind, error, trace)
+        if error is None:
+            refuse(changed)
 
     def _known(self, x: Any, dtype: Any = None) -> Value:
-        value = self._operand(x, dtype)
+        value = self.operand(x, dtype)
         assert value is not None
         return value
 

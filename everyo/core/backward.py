@@ -201,35 +201,40 @@ def run(
     return walk.run(roots[0].backend)
 
 
+def _implicit(root: Tensor, create_graph: bool) -> Any:
+    """Return the cotangent of a real scalar: one."""
+    if root.size != 1:
+        raise ShapeError(
+            "only a tensor with one element has an implicit gradient",
+            operation="backward",
+            inputs=describe(root),
+            expected="one element, or a gradient of the tensor's shape",
+            found=f"{root.size} elements and no gradient",
+            remedy="reduce it, as in y.sum().backward(), pass gradient=..., or use eo.jacobian",
+        )
+    if root.dtype.kind == "c":
+        raise DTypeError(
+            "a complex result has no implicit gradient",
+            operation="backward",
+            inputs=describe(root),
+            expected="a real result, or a gradient",
+            found=str(root.dtype),
+            remedy="reduce to a real loss, for example y.abs().sum(), or pass gradient=...",
+        )
+    if root.level:
+        return op.ones_like(root)
+    seed, xp = scalar_like(1, root.data), root.backend.xp
+    if isinstance(seed, int):  # it has no such array
+        seed = xp.ones_like(root.data)
+    else:
+        seed = xp.reshape(xp.asarray(seed, copy=True), root.shape)
+    return wrap(seed) if create_graph else seed
+
+
 def enter(root: Tensor, gradient: Any, position: int, create_graph: bool) -> Any:
-    """Return the checked cotangent of `root` from what the user gave; ones if that is nothing."""
+    """Return the checked cotangent of `root` from what the user gave; one if that is nothing."""
     if gradient is None:
-        if root.size != 1:
-            raise ShapeError(
-                "only a tensor with one element has an implicit gradient",
-                operation="backward",
-                inputs=describe(root),
-                expected="one element, or a gradient of the tensor's shape",
-                found=f"{root.size} elements and no gradient",
-                remedy="reduce it, as in y.sum().backward(), pass gradient=..., or use eo.jacobian",
-            )
-        if root.dtype.kind == "c":
-            raise DTypeError(
-                "a complex result has no implicit gradient",
-                operation="backward",
-                inputs=describe(root),
-                expected="a real result, or a gradient",
-                found=str(root.dtype),
-                remedy="reduce to a real loss, for example y.abs().sum(), or pass gradient=...",
-            )
-        if root.level:
-            return op.ones_like(root)
-        seed, xp = scalar_like(1, root.data), root.backend.xp
-        if isinstance(seed, int):  # it has no such array
-            seed = xp.ones_like(root.data)
-        else:
-            seed = xp.reshape(xp.asarray(seed, copy=True), root.shape)
-        return wrap(seed) if create_graph else seed
+        return _implicit(root, create_graph)
     given = gradient
     if not isinstance(gradient, Tensor):
         backend, device = root.backend, root.device
@@ -309,14 +314,12 @@ def _as_seeds(gradients: Any, roots: Sequence[Tensor]) -> Sequence[Any]:
     """Return one given gradient, or None, for each root."""
     if gradients is None:
         return [None] * len(roots)
-    if len(roots) == 1 and not isinstance(gradients, (tuple, list)):
-        return [gradients]
-    if isinstance(gradients, (tuple, list)) and len(gradients) == len(roots):
-        if len(roots) > 1 or gradients[0] is None or hasattr(gradients[0], "dtype"):
-            return gradients
-        return [gradients]
-    if len(roots) == 1:
-        return [gradients]
+    listed = list(gradients) if isinstance(gradients, (tuple, list)) else []
+    if len(roots) == 1:  # a list of numbers is the gradient itself
+        alone = len(listed) == 1 and (listed[0] is None or hasattr(listed[0], "dtype"))
+        return listed if alone else [gradients]
+    if len(listed) == len(roots):
+        return listed
     raise ShapeError(
         "there must be one gradient for each output",
         operation="backward",

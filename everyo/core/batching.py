@@ -165,9 +165,7 @@ def of_none(
 ) -> Any:
     """Return the result for a batch of no examples: that of one made of zeros, without it."""
     out = as_single(primitive, inputs, batched, 0, params)
-    if isinstance(out, tuple):
-        return tuple(_none_of(o) for o in out)
-    return _none_of(out)
+    return tuple(map(_none_of, out)) if isinstance(out, tuple) else _none_of(out)
 
 
 def _one(x: Any, size: int) -> Any:

@@ -16,30 +16,13 @@ from everyo.core.backward import enter
 from everyo.core.cotangents import Partial
 from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE
-from everyo.core.modes import Mode, ModeSwitch
+from everyo.core.modes import switched
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Traced, depth, require_outer, staging
+from everyo.core.traced import Traced, depth, downwards, require_outer, staging
 from everyo.core.walk import Walk, topological_order
 from everyo.errors import GraphStateError, describe
-
-
-class _Constant(ModeSwitch):
-    """Records nothing on the levels below one."""
-
-    def __init__(self, level: int) -> None:
-        self.level = level
-
-    def change(self, mode: Mode) -> Mode:
-        return mode.replace(grad=False, held=self.level - 1)
-
-
-class _Recording(ModeSwitch):
-    """Records on each level, whatever block this is in: the user has asked for the graph."""
-
-    def change(self, mode: Mode) -> Mode:
-        return mode.replace(grad=True, held=-1)
 
 
 def run_inside(
@@ -62,10 +45,12 @@ def run_inside(
     tracer = staging.get()
     values = [x for x in (*roots, *gradients) if isinstance(x, Tensor)]
     symbolic = tracer is not None and all(x.level in (0, tracer.level) for x in values)
-    if create_graph:
-        mode: Any = _Recording()
-    else:  # of a program alone, what arrives is made constant: blocks would mark each operation
-        mode = contextlib.nullcontext() if symbolic else _Constant(_linear(gradients))
+    if create_graph:  # on each level, whatever block this is in: the user has asked for the graph
+        mode: Any = switched(grad=True, held=-1)
+    elif symbolic:  # what arrives is made constant: blocks would mark each operation of the program
+        mode = contextlib.nullcontext()
+    else:
+        mode = switched(grad=False, held=_linear(gradients) - 1)
     walks: dict[Any, Walk] = {}
     with mode:
         for i, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
@@ -91,13 +76,8 @@ def _linear(gradients: Sequence[Any]) -> int:
 
     The pass is linear in what it is given, also where it is no derivative of what surrounds it.
     """
-    found = depth() + 1
-    for x in gradients:
-        while isinstance(x, Tensor) and isinstance(x.data, Traced):
-            if x.data.interpreter.linear:
-                found = min(found, x.level)
-            x = x.data.below
-    return found
+    levels = [x.level for g in gradients for x in downwards(g) if x.level and x.data.interpreter.linear]
+    return min(levels, default=depth() + 1)
 
 
 def _parts(root: Tensor) -> Iterator[tuple[Tensor, bool]]:

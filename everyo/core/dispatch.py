@@ -28,12 +28,7 @@ if TYPE_CHECKING:
     from everyo.core.primitive import Primitive
 
 NO_PARAMS: dict[str, Any] = {}
-EXPLAINED = (
-    ValueError,
-    TypeError,
-    IndexError,
-    OverflowError,
-)  # what kernels raise for bad operands; the rest is not ours
+EXPLAINED = (ValueError, TypeError, IndexError, OverflowError)  # what kernels raise for bad operands
 
 
 def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = NO_PARAMS) -> Any:
@@ -97,7 +92,7 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         raise explain(primitive, arrays, params, error) from error
     if out.__class__ is not kind:
         out = settle(out)
-    if mask and primitive.vjp is not None and current_mode().grad and _carries_gradient(out):
+    if mask and primitive.vjp is not None and current_mode().grad and carries_gradient(out):
         return recorded(out, record(primitive, inputs, arrays, params, out, mask))
     if out.__class__ is tuple:
         return tuple([wrap(array) for array in out])
@@ -154,7 +149,7 @@ def recorded(out: Any, node: Node) -> Any:
     return tensor
 
 
-def _carries_gradient(out: Any) -> bool:
+def carries_gradient(out: Any) -> bool:
     """Whether a result may be recorded: integers and booleans are not."""
     return out.__class__ is tuple or out.dtype.kind in DIFFERENTIABLE
 
@@ -286,13 +281,10 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
         parents: Any  # none of them is None
         if node2 is None:
             mask, parents = 1, (node1,)
-            large = a1.nbytes == nbytes and a1.ndim == ndim
         elif node1 is None:
             mask, parents = 2, (node2,)
-            large = a2.nbytes == nbytes and a2.ndim == ndim
         else:
             mask, parents = 3, (node1, node2)
-            large = a1.nbytes == nbytes and a2.nbytes == nbytes and a1.ndim == ndim and a2.ndim == ndim
         try:
             plan = plans[mask]
         except KeyError:
@@ -310,16 +302,16 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
             node.saved = save(_bare(out), _bare(a1), _bare(a2))
         node.age = next_age()
         node.extras = node.restore = None
-        if not (large and pointwise and nbytes):
-            if pointwise and nbytes:  # as `_restorations`, written out
-                layout1 = layout2 = None
-                if node1 is not None and (a1.nbytes != nbytes or a1.ndim != ndim):
-                    layout1 = a1.shape, a1.dtype
-                if node2 is not None and (a2.nbytes != nbytes or a2.ndim != ndim):
-                    layout2 = a2.shape, a2.dtype
-                node.restore = (layout1, layout2) if mask == 3 else (layout1,) if mask == 1 else (layout2,)
-            else:
-                node.restore = _restorations(primitive, (a1, a2), out, plan.needed)
+        if pointwise and nbytes:  # as `_restorations`, written out
+            layout1 = layout2 = None
+            if node1 is not None and (a1.nbytes != nbytes or a1.ndim != ndim):
+                layout1 = a1.shape, a1.dtype
+            if node2 is not None and (a2.nbytes != nbytes or a2.ndim != ndim):
+                layout2 = a2.shape, a2.dtype
+            if layout1 is not None or layout2 is not None:
+                node.restore = (layout1, layout2) if mask == 3 else (layout1 or layout2,)
+        else:
+            node.restore = _restorations(primitive, (a1, a2), out, plan.needed)
         if mode.anomaly:
             note(node)
         return tensor
@@ -364,6 +356,11 @@ def _as_large(x: Any, out: Any) -> bool:
         if x.interpreter is not out.interpreter:
             return False
         x, out = x.below, out.below  # two values of one batch are alike if their batches are
+
+
+def each(function: Callable[[Any], Any], out: Any) -> Any:
+    """Return a function of the result of an operation; where it has several, a tuple with that of each."""
+    return tuple(map(function, out)) if isinstance(out, tuple) else function(out)
 
 
 def settle(out: Any) -> Any:

@@ -101,7 +101,7 @@ class ModeSwitch:
     caller's mode never leaks in or out.
     """
 
-    def __new__(cls, *args: Any) -> Any:
+    def __new__(cls, *args: Any, **options: Any) -> Any:
         if args and callable(args[0]):  # used as a bare decorator
             return cls()(args[0])
         return object.__new__(cls)
@@ -217,6 +217,16 @@ def _drive(switch: Callable[[], ModeSwitch], inner: Any) -> Generator[Any, Any, 
     finally:
         with switch():
             inner.close()
+
+
+class switched(ModeSwitch):
+    """Replace attributes of the mode for the engine's own purposes, whatever the user's mode says."""
+
+    def __init__(self, **new: Any) -> None:
+        self.new = new
+
+    def change(self, mode: Mode) -> Mode:
+        return mode.replace(**self.new)
 
 
 class no_grad(ModeSwitch):

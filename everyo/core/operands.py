@@ -167,9 +167,8 @@ def _require_range(array: Any, dtype: Any, backend: device.Backend, operation: s
     """Raise ArgumentError for numbers that `dtype`, an integer one, cannot hold."""
     low, high = array.min().item(), array.max().item()
     limits = backend.xp.iinfo(dtype)
-    if not (
-        limits.min - 1 < low and high < limits.max + 1
-    ):  # as a conversion truncates; a NaN is in no range
+    # A conversion truncates, and a NaN is in no range.
+    if not (limits.min - 1 < low and high < limits.max + 1):
         raise ArgumentError(
             "a number is outside the range of the dtype",
             operation=operation,

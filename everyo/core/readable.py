@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from everyo.core.modes import current_mode
-from everyo.core.traced import Traced, readings, staging
+from everyo.core.traced import Traced, downwards, readings, staging
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
 
 if TYPE_CHECKING:
@@ -18,6 +18,12 @@ API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the
 
 _LOSS = "the derivative through it is lost"
 _WAY_OUT = "write x.item() if that is meant"
+
+
+def _instead(otherwise: str, more: str) -> str:
+    from everyo.guidance.conversions import instead
+
+    return instead(otherwise, more)
 
 
 def not_an_array(data: Any, operation: str) -> GraphStateError:
@@ -98,8 +104,11 @@ class Readable:
                 inputs=describe(self),
                 expected="a tensor that does not require grad",
                 found="requires_grad=True",
-                remedy="eo.asarray([...]) and np.stack([...]) make a tensor of tensors; for "
-                "an array without it detach it first: x.detach().numpy()",
+                remedy=_instead(
+                    "eo.asarray([...]) and np.stack([...]) make a tensor of tensors; for an array without it "
+                    "detach it first: x.detach().numpy()",
+                    "; for an array without a graph x.detach().numpy()",
+                ),
             )
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -224,22 +233,15 @@ class Readable:
             expected="tensors throughout: np.sin(x) or eo.sin(x) for math.sin(x), and a tensor, eo.zeros(n), "
             "for the array a in a[i] = x",
             found="a conversion by Python, NumPy or SciPy",
-            remedy=_WAY_OUT,
+            remedy=_instead(_WAY_OUT, "; x.item() if a plain number is meant"),
         )
 
     def _has_derivative(self) -> bool:
         """Whether the tensor is recorded, or has a tangent, on any level."""
-        value: Any = self
-        while isinstance(value, (Traced, Readable)):
-            if isinstance(value, Traced):
-                if value.differentiated:
-                    return True
-                value = value.below
-            elif value.grad_node is not None:
-                return True
-            else:
-                value = value.data
-        return False
+        return any(
+            x.grad_node is not None or (isinstance(x.data, Traced) and x.data.differentiated)
+            for x in downwards(self)
+        )
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" or self.ndim:

@@ -127,13 +127,12 @@ class Node:
 class LeafNode(Node):
     """Where gradients of one leaf tensor arrive. It refers to the tensor weakly."""
 
-    __slots__ = ("dtype", "leaf", "shape")
+    __slots__ = ("leaf",)
 
     is_leaf = True
 
     def __init__(self, leaf: Tensor) -> None:
         self.leaf = weakref.ref(leaf)
-        self.shape, self.dtype = tuple(leaf.shape), leaf.dtype
         self.parents, self.saved, self.params = (), (), {}
         self.age, self.restore, self.extras = next_age(), None, None
 

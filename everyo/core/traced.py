@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from everyo.errors import CompileError, GraphStateError, UnsupportedOperationError, describe
+from everyo.errors import CompileError, EveryOError, GraphStateError, UnsupportedOperationError, describe
 
 if TYPE_CHECKING:
     from everyo.core.primitive import Primitive
@@ -83,6 +83,15 @@ def undo(entries: Sequence[Entry], mine: Callable[[Tensor], bool], name: str, er
     return others
 
 
+def reveal(error: BaseException) -> None:
+    """Raise the error of this package that NumPy hides behind its own in ``a[i] = x``, with an array a."""
+    cause = error.__cause__
+    hidden = type(error) is ValueError and str(error).startswith("setting an array element")
+    if hidden and isinstance(cause, EveryOError):
+        error.__cause__ = None
+        raise cause.with_traceback(error.__traceback__) from None
+
+
 class Interpreter:
     """One running transformation; a context manager around the call of the function it transforms.
 
@@ -95,18 +104,14 @@ class Interpreter:
     """
 
     name = "transformation"
-    follows = (
-        False  # whether derivatives of what it processes may be asked for, with no node or tangent to tell
-    )
+    follows = False  # whether derivatives may be asked for, with no node or tangent to tell
     linear = False  # whether what it follows is the argument of a linear map
     writes_outside = False  # whether an in-place change of a parameter from outside is part of its result
 
     def __init__(self) -> None:
         self.level = depth() + 1
         self.active = False
-        self.staging = (
-            staging.get()
-        )  # constants of this level belong to the trace around it, not to one inside
+        self.staging = staging.get()  # constants of this level belong to the trace around it, to none inside
         self._token: Any = None
         self._adopted: list[Entry] = []
 
@@ -145,6 +150,8 @@ class Interpreter:
         adopted, self._adopted = self._adopted, []
         if adopted:
             undo(adopted, self.mine, self.name, error)
+        if error is not None:
+            reveal(error)
 
     def released(self, x: Any) -> Any:
         """Return a result of the function, and let go of the object if it adopted its value."""
@@ -196,6 +203,26 @@ class Traced:
     def concrete(self, operation: str) -> Any:
         """Return the value as an array or a tensor of the level below, for `item`, `numpy`, `bool`."""
         return self.below
+
+
+def _refuse_raw(self: Traced, *operands: Any, **options: Any) -> Any:
+    """Raise for a computation on ``x.data``, which is no array inside a transformation."""
+    name = self.interpreter.name
+    raise (GraphStateError if staging.get() is None else CompileError)(
+        f"inside {name} the data of a tensor is no array to compute with",
+        operation="data",
+        inputs=describe(self),
+        expected="operations on tensors: x * 2 in place of x.data * 2",
+        found="an operation on x.data",
+        remedy="leave .data out, and update a parameter with `with eo.no_grad(): p -= lr * p.grad`",
+    )
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+    setattr(Traced, f"__{_name}__", _refuse_raw)
+    setattr(Traced, f"__r{_name}__", _refuse_raw)
+for _name in ("neg", "pos", "abs", "getitem", "setitem", "array_ufunc", "array_function"):
+    setattr(Traced, f"__{_name}__", _refuse_raw)
 
 
 def is_number(x: Any) -> bool:
@@ -281,10 +308,19 @@ def _elsewhere(outer: str, inner: str) -> GraphStateError:
     )
 
 
-def innermost(x: Tensor) -> Any:
-    """Return the array at the bottom of a tensor, for checks of values: under `vmap` the whole batch."""
-    data = x.data
-    while isinstance(data, Traced):
-        below = data.below
-        data = below.data if hasattr(below, "grad_node") else below  # a tensor, or an array
-    return data
+def innermost(x: Any) -> Any:
+    """Return the array at the bottom of a value, for checks of values: under `vmap` the whole batch."""
+    while True:
+        if isinstance(x, Traced):
+            x = x.below
+        elif hasattr(x, "grad_node"):  # a tensor
+            x = x.data
+        else:
+            return x
+
+
+def downwards(x: Any) -> Iterator[Tensor]:
+    """Yield a tensor and those of the lower levels that it stands on, the highest level first."""
+    while hasattr(x, "grad_node"):  # a tensor
+        yield x
+        x = x.data.below if isinstance(x.data, Traced) else None

@@ -5,20 +5,18 @@ from __future__ import annotations
 import contextlib
 from _heapq import heapify, heappop, heappush, heapreplace  # heapq itself takes a millisecond of the import
 from collections.abc import Iterable, Sequence
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import Any
 
-from everyo.core import anomaly
-from everyo.core.cotangents import SMALL, Partial, Several, Unsummed, summed
+from everyo.core.cotangents import SMALL, Partial, Unsummed, summed
 from everyo.core.device import Backend, backend_of
 from everyo.core.dispatch import settle, wrap, wrap_output
-from everyo.core.modes import Mode, ModeSwitch, current_mode
-from everyo.core.primitive import ALL, OUT, STATIC, Plan, Primitive
-from everyo.core.registry import op
-from everyo.core.tape import FREED, Extras, Node
+from everyo.core.modes import current_mode, switched
+from everyo.core.primitive import ALL, OUT, STATIC, Plan
+from everyo.core.repair import may_repair, repair, watch_over
+from everyo.core.tape import FREED, Node
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Traced, staging
-from everyo.errors import DTypeError, EveryOError, ShapeError, describe
+from everyo.core.traced import Traced
 
 _age = attrgetter("age")
 _AS_IT_IS = contextlib.nullcontext()
@@ -39,16 +37,6 @@ def topological_order(roots: Iterable[Node], since: int = -1) -> list[Node]:
                 found.append(parent)
     found.sort(key=_age)
     return found
-
-
-class recording(ModeSwitch):
-    """Switch recording on or off for the walk's own purposes, whatever the user's mode says."""
-
-    def __init__(self, on: bool) -> None:
-        self.on = on
-
-    def change(self, mode: Mode) -> Mode:
-        return mode.replace(grad=self.on)
 
 
 def _sum(g: Any, other: Any) -> Any:
@@ -95,8 +83,11 @@ class Walk:
         """Start from `node` with a cotangent; seeds of one node add up."""
         self.pending[node] = self.pending[node] + cotangent if node in self.pending else cotangent
 
-    def run(self, backend: Backend) -> dict[Node, Any]:
-        """Walk; return the cotangents that arrived at the targets."""
+    def run(self, backend: Backend, born: int = -1) -> dict[Node, Any]:
+        """Walk; return the cotangents that arrived at the targets.
+
+        At nodes that are not younger than `born` the walk stops; what reached them stays in `pending`.
+        """
         if self.targets is not None:
             self.useful = useful = set(self.targets)
             oldest = min(map(_age, useful), default=-1)  # no path to a target leads through an older node
@@ -106,14 +97,14 @@ class Walk:
             self.pending = {node: g for node, g in self.pending.items() if node in useful}
         with watch_over(backend) as self.watch:
             if self.create_graph:
-                with recording(True):
-                    self._walk()
+                with switched(grad=True):
+                    self._walk(born)
             else:
-                self._walk()  # on raw arrays, which nothing records; hooks see to themselves
+                self._walk(born)  # on raw arrays, which nothing records; hooks see to themselves
         return self.arrived
 
-    def _walk(self, born: int = -1) -> None:
-        """Pull back node by node, the youngest first; those not younger than `born` stay pending.
+    def _walk(self, born: int) -> None:
+        """Pull back node by node, the youngest first, down to `born`.
 
         Every child of a node is younger, so the youngest node that waits has its whole cotangent. In a
         chain that is the one just reached: it goes on in `node` and `g`, and never waits in the heap.
@@ -198,8 +189,10 @@ class Walk:
 
     def _step(self, node: Node, g: Any) -> tuple[Sequence[Node], Sequence[Any]]:
         """Return whom cotangents go to and which, for a node that needs more than its rule run."""
-        extras, parents, plan, undo = node.extras, node.parents, getattr(node, "plan", None), node.restore
+        extras, parents, undo = node.extras, node.parents, node.restore
         if extras is not None and extras.on_gradient:
+            from everyo.core.hooks import run_gradient_hooks
+
             with self._users_mode():
                 g = run_gradient_hooks(extras, g, self.create_graph)
         if extras is not None and extras.retained is not None:
@@ -212,16 +205,21 @@ class Walk:
                 self.arrived[node] = g
             if not self.useful.issuperset(parents):
                 parents = tuple(p for p in parents if p in self.useful)
-        if not parents or plan is None:
+        if not parents:
             return (), ()
+        plan = node.plan
         node.require_saved()
         if len(parents) < len(node.parents):
             plan, undo = _narrowed(node, parents)
         saved = residual_tensors(node, self.tape) if self.create_graph else node.saved
         if extras is not None:
             if extras.checksums is not None:
-                anomaly.check_unchanged(node)
+                from everyo.core.anomaly import check_unchanged
+
+                check_unchanged(node)
             if extras.before:
+                from everyo.core.hooks import run_node_hooks
+
                 with self._users_mode():
                     (g,) = run_node_hooks(extras.before, self.create_graph, (g,))
                 if g is None:
@@ -237,65 +235,26 @@ class Walk:
         if undo is not None:
             cotangents = restore(cotangents, undo)
         if extras is not None and extras.after:
+            from everyo.core.hooks import run_node_hooks
+
             with self._users_mode():
                 cotangents = run_node_hooks(extras.after, self.create_graph, tuple(cotangents), (g,))
         if self.checking:
-            anomaly.check_finite(node, cotangents)
+            from everyo.core.anomaly import check_finite
+
+            check_finite(node, cotangents)
         if self.targets is not None and not self.retain:
             node.saved = FREED
         return parents, cotangents
 
     def _users_mode(self) -> contextlib.AbstractContextManager[Any]:
         """Return the mode in which code of the user's runs."""
-        return _AS_IT_IS if self.nested else recording(self.create_graph)
+        return _AS_IT_IS if self.nested else switched(grad=self.create_graph)
 
     def _check(self, plan: Plan, cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> Sequence[Any]:
         """Repair the cotangents of an elementwise rule that made a NaN."""
         self.watch.tripped = False
         return repair(cotangents, g, saved) if may_repair(plan.primitive) else cotangents
-
-
-# Elementwise operations with a slope that is infinite, or none, at finite operands; and some of which that
-# is so at infinite ones: `arctan2`, `hypot`, `logaddexp`, `tan`. A test compares the first with the rules.
-_STEEP = frozenset(
-    {"arccos", "arccosh", "arcsin", "arctan2", "arctanh", "bessel_i", "bessel_y", "beta", "beta_density",
-     "betainc", "betainc_by_parameters", "betaln", "cbrt", "cosh", "digamma", "divide", "entr", "erfcinv",
-     "erfcx", "erfcx_derivative", "erfinv", "exp", "exp2", "expm1", "fmod", "gamma", "gamma_density",
-     "gammainc", "gammainc_by_a", "gammaincc", "gammaln", "hypot", "kl_div", "log", "log10", "log1p", "log2",
-     "log_ratio", "logaddexp", "logaddexp2", "logit", "ndtri", "polygamma", "polygamma_difference", "power",
-     "reciprocal", "rel_entr", "remainder", "rsqrt", "sinh", "sqrt", "tan", "xlog1py", "xlogy", "zeta"}
-)  # fmt: skip
-
-
-class _Unwatched:
-    """Stands for a watch where a function is traced: any rule may make a NaN when the program runs."""
-
-    @property
-    def tripped(self) -> bool:
-        return True
-
-    @tripped.setter
-    def tripped(self, value: bool) -> None:
-        pass
-
-    def __enter__(self) -> _Unwatched:
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        pass
-
-
-def watch_over(backend: Backend) -> Any:
-    """Return a context manager that tells whether a rule has made a NaN; see `Backend.quiet`."""
-    return backend.quiet() if staging.get() is None else _Unwatched()
-
-
-def may_repair(primitive: Primitive) -> bool:
-    """Whether a NaN that a rule of an operation made may be an infinite slope times nothing.
-
-    A program that is traced holds the repair of the steep operations alone, so that others cost nothing.
-    """
-    return primitive.family == "elementwise" and (staging.get() is None or primitive.name in _STEEP)
 
 
 def _narrowed(node: Node, parents: Sequence[Node]) -> tuple[Plan, Any]:
@@ -323,24 +282,6 @@ def restore(cotangents: Sequence[Any], layouts: Sequence[Any], later: bool = Fal
                     restored[i] = Unsummed(c, layout) if later and c.size <= SMALL else summed(c, layout)
         i += 1  # noqa: SIM113 - zip and enumerate cost more than the rest
     return restored
-
-
-def repair(cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> list[Any]:
-    """Set NaN to 0 where the incoming cotangent is 0: an infinite slope times nothing is nothing.
-
-    A residual that is itself NaN keeps its NaN, and a finite slope stays: the derivative with respect to the
-    incoming cotangent is that slope also where it is 0. Called only when an elementwise rule made a NaN. The
-    convention can hide an indeterminate form: ``sqrt(x) * sqrt(x)`` at 0 sends a cotangent of 0 into an
-    infinite slope and gets the gradient 0, where the limit is 1.
-    """
-    dead = op.equal(g, 0)
-    for residual in saved:
-        if getattr(residual, "dtype", None) is not None:
-            dead = op.logical_and(dead, op.logical_not(op.isnan(residual)))
-    return [
-        None if c is None else op.where(op.logical_and(dead, op.isnan(c)), op.zeros_like(c), c)
-        for c in cotangents
-    ]
 
 
 def pull_back(node: Node, cotangent: Any) -> Sequence[Any]:
@@ -387,102 +328,3 @@ def _written(value: Any) -> Any:
     if isinstance(value, Tensor) and value.level and value.data.interpreter.writes_outside:
         return value.data
     return value
-
-
-def run_gradient_hooks(extras: Extras, g: Any, create_graph: bool) -> Any:
-    """Pass a complete cotangent through the hooks of its tensor, as the gradient users know.
-
-    What a hook returns takes its place, or what the hook has made of it by in-place statements.
-    """
-    complex_ = g.dtype.kind == "c"
-    for hook in tuple(extras.on_gradient.values()):
-        shown = _shown(op.conj(g) if complex_ else g)
-        before = _contents(shown)
-        result = hook(shown)
-        if result is None:
-            if all(map(is_, _contents(shown), before)):
-                continue
-            result = shown
-        _require_alike(result, g, "a gradient hook")
-        g = _passed_on(result, create_graph)
-        g = op.conj(g) if complex_ else g
-    return g
-
-
-def run_node_hooks(hooks: dict[int, Any], create_graph: bool, values: Any, *context: Any) -> Any:
-    """Pass cotangents through the hooks of a node; a tuple that a hook returns replaces them."""
-    for hook in tuple(hooks.values()):
-        shown = tuple(map(_shown, values))
-        before = _contents(shown)
-        result = hook(shown, *(tuple(map(_shown, items)) for items in context))
-        if result is None:
-            if all(map(is_, _contents(shown), before)):
-                continue
-            result = shown
-        if not isinstance(result, tuple) or len(result) != len(values):
-            raise ShapeError(
-                "a node hook returned something else than one cotangent for each that it was given",
-                operation="hook",
-                expected=f"None or a tuple of {len(values)}",
-                found=f"{len(result)} of them" if isinstance(result, tuple) else type(result).__name__,
-                remedy="return a tuple of the same length",
-            )
-        values = tuple(_taken(new, old, create_graph) for new, old in zip(result, values, strict=True))
-    return values
-
-
-def _shown(value: Any) -> Any:
-    """Return a cotangent as hooks see it: a tensor, or for several results a dict of such by position."""
-    value = value.settle() if isinstance(value, Partial) else value
-    if isinstance(value, dict):
-        return {position: _shown(v) for position, v in value.items()}
-    if value is None:
-        return None
-    tensor = wrap(value.data if isinstance(value, Tensor) else settle(value))
-    if isinstance(value, Tensor):  # which others of the pass may hold, too
-        tensor.grad_node = value.grad_node
-    return tensor
-
-
-def _contents(shown: Any) -> list[Any]:
-    """Return the data of a hook's argument: a tensor that was changed in place has other data then."""
-    if isinstance(shown, Tensor):
-        return [shown.data]
-    items = shown.values() if isinstance(shown, dict) else shown or ()
-    return [i for item in items for i in _contents(item)]
-
-
-def _taken(new: Any, old: Any, create_graph: bool) -> Any:
-    """Return what a hook gave in place of the cotangent `old` as the walk passes it on."""
-    old, part = (old.settle(), type(old)) if isinstance(old, Partial) else (old, None)
-    if isinstance(old, dict) and isinstance(new, dict):
-        taken = {i: _taken(v, old.get(i), create_graph) for i, v in new.items() if v is not None}
-        return Several(taken) if part is Several else taken
-    if new is None:
-        return None
-    _require_alike(new, old, "a node hook")
-    return _passed_on(new, create_graph)
-
-
-def _passed_on(x: Tensor, create_graph: bool) -> Any:
-    """Return what a hook gave as the walk passes it on: raw, unless others can differentiate it."""
-    tracked = isinstance(x.data, Traced) or (x.grad_node is not None and current_mode().grad)
-    return x if create_graph or tracked else x.data
-
-
-def _require_alike(new: Any, old: Any, source: str) -> None:
-    """Raise unless what a hook returned is a tensor that can stand for the cotangent `old`."""
-    kind: type[EveryOError] | None = None
-    if not isinstance(new, Tensor) or isinstance(old, dict) or (old is not None and new.dtype != old.dtype):
-        kind = DTypeError
-    elif old is not None and tuple(new.shape) != tuple(old.shape):
-        kind = ShapeError
-    if kind is not None:
-        several = "a dict of tensors by result position" if isinstance(old, dict) else "a tensor"
-        raise kind(
-            f"{source} returned something that is no gradient",
-            operation="hook",
-            expected=f"None or {several}" + (f": {describe(old)}" if hasattr(old, "dtype") else ""),
-            found=describe(new),
-            remedy="return tensors of the shape and dtype that the hook was given",
-        )

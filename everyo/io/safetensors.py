@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from everyo.core.tensor import Tensor
+from everyo.core.traced import refuse_traced
 from everyo.errors import DTypeError, SerializationError, install
 from everyo.io.atomic import replacing
 from everyo.ops.creation import asarray, tensor
@@ -33,6 +34,8 @@ def save_safetensors(
     ------
     SerializationError
         If the format cannot hold a name or a dtype, or the safetensors package is missing.
+    CompileError
+        Inside a compiled function, where it would be written once, not at each call.
 
     Examples
     --------
@@ -43,6 +46,7 @@ def save_safetensors(
     {'w': tensor([1., 1.], dtype=float32, shape=(2,))}
     """
     package = _package()
+    refuse_traced("save_safetensors", "a file that is written", "save what the compiled function returns")
     if not isinstance(tensors, Mapping) or not all(isinstance(k, str) and k != _RESERVED for k in tensors):
         raise DTypeError(
             "tensors are saved under names",
@@ -54,7 +58,7 @@ def save_safetensors(
     arrays = {}
     for name, value in tensors.items():
         held = asarray(value)
-        array = held.backend.to_numpy(held.data)
+        array = held.backend.to_numpy(held.concrete("save_safetensors"))
         # The writer reads memory in C order whatever the strides say.
         arrays[name] = array if array.flags.c_contiguous else array.copy(order="C")
     try:

@@ -29,3 +29,9 @@ from everyo.nn.normalization import LayerNorm as LayerNorm
 from everyo.nn.parameter import Parameter as Parameter
 from everyo.nn.pooling import AvgPool2d as AvgPool2d
 from everyo.nn.pooling import MaxPool2d as MaxPool2d
+
+
+def __getattr__(name: str) -> object:
+    from everyo.guidance.names import missing
+
+    raise AttributeError(missing(name, __name__), name=name)

@@ -147,3 +147,9 @@ def embedding(input: Any, weight: Any) -> Tensor:
      [1.]]
     """
     return ops.embedding(weight, input)
+
+
+def __getattr__(name: str) -> object:
+    from everyo.guidance.names import missing
+
+    raise AttributeError(missing(name, __name__), name=name)

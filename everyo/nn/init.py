@@ -151,3 +151,9 @@ def _gain(nonlinearity: str, slope: float) -> float:
             found=repr(nonlinearity),
         )
     return _GAINS[nonlinearity]
+
+
+def __getattr__(name: str) -> object:
+    from everyo.guidance.names import missing
+
+    raise AttributeError(missing(name, __name__), name=name)

@@ -10,7 +10,6 @@ from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE, as_dtype
 from everyo.core.modes import no_grad
 from everyo.core.registry import op
-from everyo.core.tape import LeafNode
 from everyo.core.tensor import Tensor
 from everyo.core.traced import refuse_traced, staging
 from everyo.errors import DTypeError, SerializationError
@@ -125,5 +124,3 @@ def move(tensors: Sequence[Tensor], device: str | None, dtype: Any) -> None:
         tensor.data = converted(tensor, device, wanted)
         if tensor.grad is not None:
             tensor.grad = wrap(converted(tensor.grad, device, wanted))
-        if isinstance(tensor.grad_node, LeafNode):
-            tensor.grad_node.dtype = tensor.dtype

@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, ShapeError, describe
-from everyo.ops.axes import as_flag, normalize_axis
+from everyo.ops.axes import as_flag, explained, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import primitive
 from everyo.ops.records import last_record
@@ -30,6 +30,7 @@ _SHAPES = (((3,), 0), ((2, 3), 1), ((3, 1, 2), 0), ((1, 2), 0), ((0, 2), 0), ((2
 # ---- sums and products, as the Array API names them
 
 
+@explained
 def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
@@ -68,6 +69,7 @@ def cumulative_sum(
     return _with_initial(cumsum(x, axis, dtype=dtype), 0, axis, include_initial, "cumulative_sum")
 
 
+@explained
 def cumulative_prod(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
@@ -158,6 +160,7 @@ def _with_indices(running: Primitive, x: Any, axis: int | None, operation: str) 
     return Cumulative(values, apply(last_record, (here,), {"axis": along_}))
 
 
+@explained
 def cumulative_max(x: Any, /, *, axis: int | None = None) -> Tensor:
     """Largest element so far along an axis; the axis may be left out for a vector.
 
@@ -195,6 +198,7 @@ def cumulative_max(x: Any, /, *, axis: int | None = None) -> Tensor:
     return apply(_cumulative_max, (x,), {"axis": axis})
 
 
+@explained
 def cumulative_min(x: Any, /, *, axis: int | None = None) -> Tensor:
     """Smallest element so far along an axis; otherwise as `cumulative_max`.
 
@@ -208,6 +212,7 @@ def cumulative_min(x: Any, /, *, axis: int | None = None) -> Tensor:
     return apply(_cumulative_min, (x,), {"axis": axis})
 
 
+@explained
 def cummax(x: Any, /, axis: int | None = None) -> Cumulative:
     """Largest element so far along an axis and where it is: `cumulative_max` with indices.
 
@@ -240,6 +245,7 @@ def cummax(x: Any, /, axis: int | None = None) -> Cumulative:
     return _with_indices(_cumulative_max, x, axis, "cummax")
 
 
+@explained
 def cummin(x: Any, /, axis: int | None = None) -> Cumulative:
     """Smallest element so far along an axis and where it is; otherwise as `cummax`.
 
@@ -364,6 +370,7 @@ def _logcumsumexp(xp: Any, x: Any, *, axis: int) -> Any:
     return _Running(xp, x, axis).logarithms()
 
 
+@explained
 def logcumsumexp(x: Any, /, axis: int | None = None) -> Tensor:
     """Logarithm of the running sum of exponentials along an axis, without over- or underflow.
 

@@ -203,12 +203,20 @@ def silu(xp: Any, x: Any) -> Any:
     return x * xp.sigmoid(x)
 
 
-@fused
-def _gelu_slope(g: Any, x: Any) -> Any:
+_LOW = -1e4  # there the density is 0, and a number times it as well
+
+
+def _gelu_slope(g: Any, x: Any, out: Any) -> Any:  # the result is for the loop, and what follows keeps it
+    x = op.maximum(x, _LOW)
     return g * (0.5 * op.erfc(-SQRT_HALF * x) + x * (INVERSE_SQRT_TAU * op.exp(-0.5 * x * x)))
 
 
-@elementwise(_gelu_slope)
+def _gelu_slope_by_result(g: Any, x: Any, out: Any) -> Any:
+    below = op.where(op.abs(x) < 1e-20, 0.5, out / x)  # the normal distribution, without the error function
+    return g * (below + x * (INVERSE_SQRT_TAU * op.exp(-0.5 * x * x)))
+
+
+@elementwise(fused(_gelu_slope, _gelu_slope_by_result))
 def _gelu(xp: Any, x: Any) -> Any:
     if x.size >= LARGE and (found := accelerated("gelu", x)) is not None:
         return found

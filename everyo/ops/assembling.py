@@ -8,7 +8,7 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_axes, normalize_axis
+from everyo.ops.axes import as_integer, explained, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, normalize_shape
 from everyo.ops.gathering import nonzero, take
 from everyo.ops.joining import array_split, concat, split
@@ -35,6 +35,7 @@ def _require_axes(x: Any, number: int, operation: str) -> Tensor:
     return x
 
 
+@explained
 def append(x: Any, values: Any, /, axis: int | None = None) -> Tensor:
     """Return `x` followed by `values` along an axis; without one, both flattened.
 
@@ -185,6 +186,7 @@ def flipud(x: Any, /) -> Tensor:
     return flip(_require_axes(x, 1, "flipud"), axis=0)
 
 
+@explained
 def rollaxis(x: Any, /, axis: int, start: int = 0) -> Tensor:
     """Return `x` with an axis moved to stand before the axis that is at `start`; see `moveaxis`.
 
@@ -287,6 +289,7 @@ def _positions(x: Tensor, obj: Any, axis: int, operation: str, last: int) -> lis
     return [position + size if position < 0 else position for position in positions]
 
 
+@explained
 def delete(x: Any, obj: Any, /, axis: int | None = None) -> Tensor:
     """Return `x` without some positions along an axis; their gradient is 0.
 
@@ -323,6 +326,7 @@ def delete(x: Any, obj: Any, /, axis: int | None = None) -> Tensor:
     return take(x, x.backend.xp.asarray(kept, dtype="int64"), axis=axis)
 
 
+@explained
 def insert(x: Any, obj: Any, values: Any, /, axis: int | None = None) -> Tensor:
     """Return `x` with values inserted before positions along an axis.
 
@@ -380,6 +384,7 @@ def insert(x: Any, obj: Any, values: Any, /, axis: int | None = None) -> Tensor:
     return take(joined, x.backend.xp.asarray(order, dtype="int64"), axis=axis)
 
 
+@explained
 def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Tensor:
     """Return a tensor without the slices of zeros at its front ("f"), its back ("b") or both.
 

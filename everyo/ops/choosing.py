@@ -11,7 +11,7 @@ from everyo.core.samples import Distinct, sample
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
-from everyo.ops.axes import as_integers, normalize_axis
+from everyo.ops.axes import as_integers, explained, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, zeros_like
 from everyo.ops.families import primitive
 from everyo.ops.gathering import take_along_axis
@@ -156,6 +156,7 @@ def _argpartition(xp: Any, x: Any, *, axis: int, kth: tuple[int, ...]) -> Any:
     return xp.argpartition(x, kth, axis=axis)
 
 
+@explained
 def argpartition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> Tensor:
     """Indices that bring the `kth` smallest elements along an axis to their places; they have no gradient.
 
@@ -193,6 +194,7 @@ def argpartition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> 
     return apply(_argpartition, (x,), {"axis": axis, "kth": places})
 
 
+@explained
 def partition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> Tensor:
     """Elements along an axis with the `kth` smallest in their places; see `argpartition`.
 
@@ -209,6 +211,7 @@ def partition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> Ten
     return take_along_axis(x, argpartition(x, kth, axis), axis=axis)
 
 
+@explained
 def lexsort(keys: Any, /, axis: int = -1) -> Tensor:
     """Indices that sort by several keys along an axis, of which the last counts most; without gradient.
 

@@ -13,7 +13,7 @@ from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
 from everyo.ops.arithmetic import multiply
-from everyo.ops.axes import normalize_axes, normalize_axis
+from everyo.ops.axes import explained, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensors
 from everyo.ops.families import bilinear, public
 from everyo.ops.labelled import contraction, moved_last
@@ -170,6 +170,7 @@ def _mismatch(x1: Any, x2: Any, operation: str) -> ShapeError:
     )
 
 
+@explained
 def tensordot(x1: Any, x2: Any, axes: int | tuple[Any, Any] = 2) -> Tensor:
     """Product of two tensors, summed over chosen axes of each.
 
@@ -338,6 +339,7 @@ def outer(x1: Any, x2: Any) -> Tensor:
     return op.reshape(x1, shape=(x1.size, 1)) * op.reshape(x2, shape=(1, x2.size))
 
 
+@explained
 def vecdot(x1: Any, x2: Any, axis: int = -1) -> Tensor:
     """Dot products of the vectors along one axis: ``sum(conj(x1) * x2)``.
 

@@ -22,7 +22,7 @@ from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number, staged, staging
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
-from everyo.ops.axes import as_flag
+from everyo.ops.axes import as_flag, explained
 from everyo.ops.families import primitive
 
 __all__ = [
@@ -286,6 +286,7 @@ def _filled(
     return made(backend.asarray(array, None, place), requires_grad, name)
 
 
+@explained
 def empty(
     shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -300,6 +301,7 @@ def empty(
     return _filled("empty", shape, dtype, device, requires_grad)
 
 
+@explained
 def zeros(
     shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -315,6 +317,7 @@ def zeros(
     return _filled("zeros", shape, dtype, device, requires_grad)
 
 
+@explained
 def ones(
     shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -329,6 +332,7 @@ def ones(
     return _filled("ones", shape, dtype, device, requires_grad)
 
 
+@explained
 def full(
     shape: int | Sequence[int],
     fill_value: Any,

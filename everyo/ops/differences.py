@@ -10,7 +10,7 @@ from everyo.core.dtypes import int64
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import explained, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, real_number, weak
 from everyo.ops.known import everywhere, is_known
 from everyo.ops.neighbours import neighbours
@@ -153,6 +153,7 @@ def _end(x: Tensor, d: Any, axis: int, edge_order: int, side: int) -> Tensor:
     return (rise - first * ((near + both) / (near * both))) * side
 
 
+@explained
 def trapezoid(y: Any, /, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
     """Integral of a sampled function along an axis by the trapezoidal rule.
 
@@ -227,6 +228,7 @@ def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> Tensor:
     return op.concat(*parts, axis=0) if len(parts) > 1 else parts[0]
 
 
+@explained
 def unwrap(x: Any, /, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi) -> Tensor:
     """Return angles without jumps: neighbours that differ by more than half a period are moved by periods.
 

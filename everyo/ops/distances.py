@@ -10,7 +10,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.ops import pairwise  # noqa: F401 - its primitives
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import explained, normalize_axis
 from everyo.ops.broadcasting import broadcast_shapes
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.norms import vector_norm
@@ -147,6 +147,7 @@ def pdist(x: Any, /, p: float = 2.0) -> Tensor:
     return _norms(x[..., rows, :] - x[..., columns, :], order, -1)
 
 
+@explained
 def renorm(x: Any, p: float, axis: int, maxnorm: float, /) -> Tensor:
     """Return `x` with those slices along an axis scaled down whose p-norm exceeds `maxnorm`.
 

@@ -11,7 +11,7 @@ from everyo.core.samples import Integers, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, EveryOError, IndexingError, ShapeError, describe
 from everyo.ops import index_errors
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import explained, normalize_axis
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import primitive
 from everyo.ops.index_errors import outside
@@ -138,6 +138,7 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
     return apply(_nonzero, (x,))
 
 
+@explained
 def take(x: Any, indices: Any, /, axis: int | None = None, *, mode: str = "raise") -> Tensor:
     """Return the slices of `x` at positions along an axis; without `axis`, elements of the flat tensor.
 
@@ -197,6 +198,7 @@ def within(places: Tensor, size: int, mode: str, operation: str) -> Tensor:
     return places.clip(0, size - 1) if mode == "clip" else places
 
 
+@explained
 def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Tensor:
     """Return for each position of `indices` the element of `x` in that place along an axis.
 
@@ -233,6 +235,7 @@ def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Tensor:
     return apply(_take_along_axis, (x, positions_in(x, indices, "take_along_axis")), {"axis": axis})
 
 
+@explained
 def put_along_axis(x: Any, indices: Any, values: Any, /, axis: int | None) -> Tensor:
     """Return `x` with `values` in the places that `take_along_axis` would read; `x` does not change.
 
@@ -294,6 +297,7 @@ def reach(x: Tensor, indices: Tensor, axis: int) -> tuple[slice, ...]:
     return tuple(slice(None) if i == axis else slice(n) for i, n in enumerate(indices.shape))
 
 
+@explained
 def gather(x: Any, axis: int, indices: Any, /) -> Tensor:
     """Return ``out[i, j] = x[indices[i, j], j]`` for axis 0, and likewise for other axes.
 
@@ -347,6 +351,7 @@ def fitting(x: Tensor, indices: Any, axis: int, operation: str) -> Tensor:
     return found
 
 
+@explained
 def scatter_add(x: Any, axis: int, indices: Any, src: Any, /) -> Tensor:
     """Return `x` with ``src[i, j]`` added at ``[indices[i, j], j]`` for axis 0, and likewise for other axes.
 
@@ -412,6 +417,7 @@ def fitting_source(x: Tensor, indices: Tensor, src: Any, operation: str) -> Tens
     return src[tuple(slice(n) for n in indices.shape)]
 
 
+@explained
 def index_add(x: Any, indices: Any, values: Any, /, *, axis: int = 0) -> Tensor:
     """Return `x` with slices added at positions along an axis.
 

@@ -13,7 +13,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_flag, as_integer, as_integers, normalize_axis
+from everyo.ops.axes import as_flag, as_integer, as_integers, explained, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import linear
 from everyo.ops.shape import atleast_1d, atleast_2d, broadcast_arrays, expand_dims, reshape
@@ -119,6 +119,7 @@ def _operands(arrays: Iterable[Any], operation: str) -> list[Tensor]:
     return as_tensors(items, operation)
 
 
+@explained
 def concat(arrays: Iterable[Any], /, *, axis: int | None = 0, dtype: Any = None) -> Tensor:
     """Join tensors along an axis that they have; their other axes must agree.
 
@@ -144,6 +145,10 @@ def concat(arrays: Iterable[Any], /, *, axis: int | None = 0, dtype: Any = None)
     >>> print(eo.concat([eo.tensor([1, 2]), eo.tensor([3])]))
     [1 2 3]
     """
+    return _joined(arrays, axis, dtype)
+
+
+def _joined(arrays: Iterable[Any], axis: int | None, dtype: Any) -> Tensor:
     tensors = _operands(arrays, "concat")
     if axis is None:
         tensors, axis = [reshape(x, (x.size,)) for x in tensors], 0
@@ -159,6 +164,7 @@ def _is_real(x: Tensor) -> bool:
     return x.dtype.kind != "c"
 
 
+@explained
 def concatenate(arrays: Iterable[Any], /, axis: int | None = 0, *, dtype: Any = None) -> Tensor:
     """Join tensors along an axis that they have: `concat` under NumPy's name.
 
@@ -168,9 +174,10 @@ def concatenate(arrays: Iterable[Any], /, axis: int | None = 0, *, dtype: Any = 
     >>> eo.concatenate([eo.ones((2, 1)), eo.ones((2, 3))], 1).shape
     (2, 4)
     """
-    return concat(arrays, axis=axis, dtype=dtype)
+    return _joined(arrays, axis, dtype)
 
 
+@explained
 def stack(arrays: Iterable[Any], /, axis: int = 0, *, dtype: Any = None) -> Tensor:
     """Join tensors of one shape along a new axis.
 
@@ -228,6 +235,7 @@ def hstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
     return concat(tensors, axis=min(tensors[0].ndim - 1, 1), dtype=dtype)
 
 
+@explained
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Return the parts of `x` along an axis, which they no longer have: the inverse of `stack`.
 
@@ -243,6 +251,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
 
 
+@explained
 def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
     """Cut `x` along an axis into equal parts, or at given positions.
 
@@ -285,6 +294,7 @@ def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) ->
     return array_split(x, indices_or_sections, axis)
 
 
+@explained
 def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
     """Cut `x` as `split` does; parts of a given number may differ by one in size.
 

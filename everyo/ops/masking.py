@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import DTypeError, EveryOError, IndexingError, ShapeError, describe
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import explained, normalize_axis
 from everyo.ops.broadcasting import broadcast_shapes
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.gathering import nonzero
@@ -208,6 +208,7 @@ def _at_places(x: Tensor, places: Any, values: Tensor) -> Tensor:
     return op.reshape(written, shape=tuple(x.shape))
 
 
+@explained
 def compress(condition: Any, x: Any, /, axis: int | None = None) -> Tensor:
     """Return the slices of `x` along an axis for which a row of booleans holds.
 

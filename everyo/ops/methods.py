@@ -40,11 +40,30 @@ METHODS = (
     "take", "take_along_axis", "put_along_axis", "gather", "scatter_add", "index_add",
     "astype", "to", "copy", "clone",
 )  # fmt: skip
-# Names that `everyo.core.hints` explains. A `Tensor.__getattr__` would slow the reading of all attributes.
+# Names that `everyo.guidance` explains. A `Tensor.__getattr__` would slow the reading of all attributes.
 ELSEWHERE = (
-    "unsqueeze", "view", "permute", "t", "H", "contiguous", "numel", "dim", "float", "double", "half", "long",
-    "int", "bool", "type", "cpu", "cuda", "expand", "add_", "sub_", "mul_", "div_", "zero_", "fill_", "copy_",
-    "detach_", "at", "sort", "fill",
+    "unsqueeze", "view", "view_as", "reshape_as", "unflatten", "permute", "movedim", "swapdims", "t", "H",
+    "mH", "adjoint", "contiguous", "is_contiguous", "numel", "nelement", "element_size", "dim",
+    "ndimension", "float", "double", "half", "bfloat16", "long", "int", "short", "bool", "cfloat",
+    "cdouble", "type", "type_as", "is_floating_point", "is_complex", "cpu", "cuda", "is_cuda", "get_device",
+    "pin_memory", "block_until_ready", "grad_fn", "flat", "tobytes", "expand", "expand_as",
+    "repeat_interleave", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "add", "sub",
+    "mul", "div", "pow", "neg", "eq", "ne", "lt", "le", "gt", "ge", "mm", "bmm", "mv", "addmm", "addcmul",
+    "addcdiv", "norm", "dist", "inverse", "det", "logdet", "clamp", "clamp_min", "clamp_max", "unbind",
+    "chunk", "narrow", "equal", "lgamma", "erfinv", "digamma", "logit", "where", "index_put", "index_put_",
+    "masked_fill_", "scatter_", "scatter_add_", "index_add_", "add_", "sub_", "mul_", "div_", "pow_",
+    "addcmul_", "addcdiv_", "lerp_", "clamp_", "exp_", "sqrt_", "relu_", "zero_", "fill_", "copy_",
+    "normal_", "uniform_", "t_", "unsqueeze_", "squeeze_", "detach_", "at", "sort", "fill", "put", "resize",
+    "baddbmm", "ger", "pinverse", "polygamma", "take_along_dim", "tensor_split", "kthvalue", "aminmax",
+    "histc", "cholesky", "eig", "lstsq", "matrix_exp", "matrix_power", "qr", "slogdet", "solve", "svd",
+    "allclose", "amax", "amin", "angle", "arctan2", "argpartition", "argwhere", "atan2", "average",
+    "bincount", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "choose", "compress", "copysign",
+    "cov", "cross", "cummax", "cummin", "divide", "fliplr", "flipud", "floor_divide", "fmax", "fmin",
+    "fmod", "greater", "greater_equal", "heaviside", "hypot", "index_select", "inner", "isclose", "kron",
+    "lerp", "less", "less_equal", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "masked_fill", "masked_select", "median", "multiply", "nan_to_num", "nanmean", "nansum",
+    "negative", "not_equal", "partition", "positive", "ptp", "quantile", "remainder", "rot90", "scatter",
+    "searchsorted", "signbit", "subtract", "unfold", "unique", "vdot",
 )  # fmt: skip
 PROPERTIES = {"T": "transpose", "mT": "matrix_transpose", "real": "real", "imag": "imag"}
 
@@ -165,9 +184,9 @@ class _Elsewhere:
         self.name = name
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        from everyo.core.hints import OF_TENSORS, missing
+        from everyo.guidance.names import missing_method
 
-        raise AttributeError(missing(self.name, f"{owner.__name__!r} object", OF_TENSORS), name=self.name)
+        raise AttributeError(missing_method(self.name, owner.__name__), name=self.name)
 
 
 def _names(self: Tensor) -> list[str]:

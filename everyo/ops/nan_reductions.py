@@ -13,7 +13,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_flag, normalize_axes, normalize_axis
+from everyo.ops.axes import as_flag, explained, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor, real_number
 from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
@@ -52,6 +52,7 @@ def _known_numbers(x: Tensor) -> bool:
     return is_known(x) and not anywhere(op.isnan(x.data))
 
 
+@explained
 def nansum(
     x: Any,
     /,
@@ -80,6 +81,7 @@ def nansum(
     )
 
 
+@explained
 def nanprod(
     x: Any,
     /,
@@ -105,6 +107,7 @@ def nanprod(
     )
 
 
+@explained
 def nancumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """Running sum along an axis in which NaN counts as 0; otherwise as `cumsum`.
 
@@ -117,6 +120,7 @@ def nancumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tenso
     return cumsum(_instead_of_nan(as_tensor(x), 0), axis, dtype=dtype)
 
 
+@explained
 def nancumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """Running product along an axis in which NaN counts as 1; otherwise as `cumprod`.
 
@@ -148,6 +152,7 @@ def _settled(out: Tensor, x: Tensor, axis: Axis, keepdims: bool, operation: str)
     return op.reshape(out, shape=tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
+@explained
 def nanmean(
     x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, where: Any = None
 ) -> Tensor:
@@ -225,6 +230,7 @@ def _centred(x: Tensor, valid: Tensor, axis: Axis, operation: str) -> Tensor:
     return apply(op.centre_numbers, (x, valid), {"axis": axes})
 
 
+@explained
 def nanvar(
     x: Any,
     /,
@@ -260,6 +266,7 @@ def nanvar(
     return _settled(squares / _or_nan(freedom), x, axis, keepdims, "nanvar")
 
 
+@explained
 def nanstd(
     x: Any,
     /,
@@ -314,6 +321,7 @@ def _nanmin(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     return xp.fmin_along(x, axis=axis, keepdims=keepdims)
 
 
+@explained
 def nanmax(
     x: Any, /, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Tensor:
@@ -335,6 +343,7 @@ def nanmax(
     return _extreme(op.nanmax, x, axis, keepdims)
 
 
+@explained
 def nanmin(
     x: Any, /, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Tensor:
@@ -357,6 +366,7 @@ def _extreme(extreme: Primitive, x: Any, axis: Axis, keepdims: bool) -> Tensor:
     return reduce(extreme, as_tensor(x), axis, keepdims)
 
 
+@explained
 def nanargmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index of the largest element along an axis that is not NaN (the first of equal ones); no gradient.
 
@@ -376,6 +386,7 @@ def nanargmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> 
     return argmax(_searchable(x, axis, -math.inf, "nanargmax"), axis, keepdims=keepdims)
 
 
+@explained
 def nanargmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index of the smallest element along an axis that is not NaN; otherwise as `nanargmax`.
 

@@ -12,7 +12,7 @@ from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
-from everyo.ops.axes import normalize_axes
+from everyo.ops.axes import explained, normalize_axes
 from everyo.ops.families import primitive
 from everyo.ops.reductions import Axis, AxisParam, expand, inexact, reduce, reduction_samples
 
@@ -60,6 +60,7 @@ def _logsumexp(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     return out if keepdims else xp.squeeze(out, axis=axis)
 
 
+@explained
 def logsumexp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Logarithm of the sum of exponentials along axes, without overflow.
 
@@ -146,6 +147,7 @@ def _normalize(normalizer: Primitive, x: Any, axis: Axis, **params: Any) -> Tens
     return apply(normalizer, (x,), {"axis": axes, **params})
 
 
+@explained
 def softmax(x: Any, /, axis: Axis = -1) -> Tensor:
     """Exponentials divided by their sum along an axis, without overflow.
 
@@ -177,6 +179,7 @@ def softmax(x: Any, /, axis: Axis = -1) -> Tensor:
     return _normalize(op.softmax, x, axis, of_nothing=math.nan)
 
 
+@explained
 def log_softmax(x: Any, /, axis: Axis = -1) -> Tensor:
     """Logarithm of `softmax`, exact also where that underflows to 0.
 

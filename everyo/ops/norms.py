@@ -12,6 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError
+from everyo.ops.axes import explained
 from everyo.ops.families import primitive
 from everyo.ops.reductions import (
     Axis,
@@ -41,8 +42,10 @@ def _slope(x: Any, out: Any, axis: AxisParam, keepdims: bool, ord: float) -> Any
     size = op.abs(u)
     if ord >= 3:
         return u * size ** (ord - 2)
-    zero = op.equal(size, 0)  # |u|**(ord - 2), or its derivative, is infinite there
-    return op.where(zero, 0, u * op.where(zero, 1, size) ** (ord - 2))
+    flat = op.equal(size, 0)  # |u|**(ord - 2), or its derivative, is infinite there
+    if ord < 1:
+        flat = op.logical_or(flat, op.isinf(size))
+    return op.where(flat, 0, u * op.where(flat, 1, size) ** (ord - 2))
 
 
 def along_direction(g: Any, x: Any, norm: Any) -> Any:
@@ -115,6 +118,7 @@ def _sum_of_squares(xp: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
     return total if fits else None
 
 
+@explained
 def vector_norm(x: Any, /, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """Norm of the vectors along axes: ``sum(abs(x)**ord) ** (1 / ord)``, without over- or underflow.
 

@@ -11,6 +11,7 @@ from everyo.core.device import backend_of
 from everyo.core.dtypes import as_dtype, in_double_precision
 from everyo.core.tensor import Tensor
 from everyo.errors import UnsupportedOperationError, describe
+from everyo.guidance.conversions import instead
 from everyo.ops import partial
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.methods import fitted
@@ -125,7 +126,8 @@ def _call(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any
     if dtype is not None:
         inputs = [as_tensor(x).astype(dtype, copy=False) for x in inputs]
     result = function(*inputs)
-    if dtype is not None and result.dtype != as_dtype(dtype):
+    results = result if isinstance(result, tuple) else (result,)
+    if dtype is not None and any(x.dtype != as_dtype(dtype) for x in results):
         raise unsupported(name, inputs, f"dtype={dtype}", "convert the result: y.astype(...)")
     if where is True:
         return result
@@ -186,7 +188,10 @@ def into(out: Any, result: Any, name: str) -> Any:
         if target is None:
             continue
         if not isinstance(target, Tensor):
-            remedy = "leave out=, and in a statement like a += t write a = a + t"
+            remedy = instead(
+                "leave out=, and in a statement like a += t write a = a + t; "
+                "in place of p.data -= t write `with eo.no_grad(): p -= t`"
+            )
             raise unsupported(name, [target], "out= an array, which has no place for derivatives", remedy)
         target.assign(fitted(as_tensor(value), target))
     final = tuple(value if target is None else target for target, value in zip(targets, results))

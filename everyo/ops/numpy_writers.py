@@ -8,7 +8,7 @@ from typing import Any
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
 from everyo.ops.assembling import resize
-from everyo.ops.creation import as_tensor
+from everyo.ops.creation import as_tensor, asarray
 from everyo.ops.float_parts import nan_to_num
 from everyo.ops.gathering import nonzero, put_along_axis, within
 from everyo.ops.numpy_ufuncs import into
@@ -26,7 +26,8 @@ def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = None
 
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     x = as_tensor(dst)
-    value = broadcast_to(as_tensor(src), x.shape)
+    weak = type(src) is int and x.dtype.kind in "iu"  # which fits into any integer dtype that holds it
+    value = broadcast_to(asarray(src, dtype=x.dtype) if weak else as_tensor(src), x.shape)
     into(dst, value if where is True else chosen(where, value, x), "np.copyto")
 
 

@@ -14,7 +14,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
-from everyo.ops.axes import as_flag, normalize_axes
+from everyo.ops.axes import as_flag, explained, normalize_axes
 from everyo.ops.chosen import chosen_places
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import elementwise, primitive
@@ -309,6 +309,7 @@ def _at(x: Tensor, ranks: Any, axis: int, skipna: bool) -> Tensor:
     return apply(op.order_statistics, (x, ranks), {"axis": axis, "skipna": skipna})
 
 
+@explained
 def quantile(
     x: Any,
     q: Any,
@@ -371,6 +372,7 @@ def quantile(
     return _quantile(x, q, axis, method, keepdims, "quantile", weights, scale=1, skipna=False)
 
 
+@explained
 def percentile(
     x: Any,
     q: Any,
@@ -392,6 +394,7 @@ def percentile(
     return _quantile(x, q, axis, method, keepdims, "percentile", weights, scale=100, skipna=False)
 
 
+@explained
 def median(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Median along axes: the middle one of the sorted elements, or the mean of the middle two.
 
@@ -414,6 +417,7 @@ def _floats(x: Any) -> Tensor:
     return op.astype(x, dtype=as_dtype("float64")) if x.dtype.kind == "b" else x
 
 
+@explained
 def nanquantile(
     x: Any,
     q: Any,
@@ -437,6 +441,7 @@ def nanquantile(
     return _quantile(x, q, axis, method, keepdims, "nanquantile", weights, scale=1, skipna=True)
 
 
+@explained
 def nanpercentile(
     x: Any,
     q: Any,
@@ -458,6 +463,7 @@ def nanpercentile(
     return _quantile(x, q, axis, method, keepdims, "nanpercentile", weights, scale=100, skipna=True)
 
 
+@explained
 def nanmedian(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Median of the elements that are not NaN; otherwise as `median`.
 

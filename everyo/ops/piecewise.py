@@ -9,7 +9,7 @@ from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
-from everyo.ops.axes import as_integer
+from everyo.ops.axes import as_integer, explained
 from everyo.ops.families import elementwise
 
 __all__ = ["ceil", "clip", "floor", "maximum", "minimum", "round", "trunc", "where"]
@@ -146,6 +146,7 @@ def minimum(xp: Any, x1: Any, x2: Any) -> Any:
     return xp.minimum(x1, x2)
 
 
+@explained
 @elementwise(
     None,
     lambda g, condition: op.where(condition, g, 0),

@@ -7,7 +7,7 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import explained, normalize_axis
 from everyo.ops.contraction import matmul
 from everyo.ops.creation import as_tensors
 from everyo.ops.reductions import conjugate
@@ -15,6 +15,7 @@ from everyo.ops.reductions import conjugate
 __all__ = ["cross", "kron", "matvec", "vecmat"]
 
 
+@explained
 def cross(
     x1: Any,
     x2: Any,

@@ -8,7 +8,7 @@ from everyo.core.dtypes import as_dtype
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.arithmetic import power
-from everyo.ops.axes import as_integer
+from everyo.ops.axes import as_integer, explained
 from everyo.ops.choosing import known
 from everyo.ops.creation import as_tensor, as_tensors, ones
 from everyo.ops.ranges import is_plain, linspace
@@ -19,6 +19,7 @@ from everyo.ops.truth import all as every
 __all__ = ["geomspace", "logspace", "tri"]
 
 
+@explained
 def logspace(
     start: Any,
     stop: Any,
@@ -71,6 +72,7 @@ def logspace(
     return powers if dtype is None else powers.astype(dtype, copy=False)
 
 
+@explained
 def geomspace(
     start: Any,
     stop: Any,

@@ -16,8 +16,9 @@ from everyo.core.dtypes import (
 )
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
+from everyo.core.traced import is_number
 from everyo.errors import ArgumentError
-from everyo.ops.axes import as_flag, as_integer
+from everyo.ops.axes import as_flag, as_integer, explained
 from everyo.ops.creation import as_tensors, made, normalize_shape, number
 from everyo.ops.reductions import inexact
 from everyo.ops.shape import moveaxis
@@ -63,6 +64,7 @@ def arange(
     return made(backend.asarray(array, wanted, place), requires_grad, "arange")
 
 
+@explained
 def linspace(
     start: Any,
     stop: Any,
@@ -152,17 +154,16 @@ def _between(ends: Any, num: Any, dtype: Any, device: str | None, endpoint: bool
     """Return evenly spaced numbers between ends of which one at least is a tensor."""
     low, high = as_tensors(ends, "linspace")
     floats = [v.dtype for v in (low, high) if v.dtype.kind in DIFFERENTIABLE]
-    between = low.backend.xp.result_type(*floats) if floats else float64
+    numbers = all(is_plain(v) or is_number(v) for v in ends)
+    between = low.backend.xp.result_type(*floats) if floats else default_for("f") if numbers else float64
     place = low.device if device is None else device
     (count,) = normalize_shape(as_integer(num, "num", "linspace"), "linspace")
-    numbers = arange(count, dtype=between, device=place).reshape((count,) + (1,) * max(low.ndim, high.ndim))
+    places = arange(count, dtype=between, device=place).reshape((count,) + (1,) * max(low.ndim, high.ndim))
     if not floats:  # whose difference may not fit their dtype
         low, high = (op.astype(v, dtype=between) for v in (low, high))
-    points = (
-        low + (high - low) / max(count - endpoint, 1) * numbers
-    )  # NumPy's formula: whole numbers stay whole
+    points = low + (high - low) / max(count - endpoint, 1) * places  # as NumPy: whole numbers stay whole
     if endpoint and count > 1:
-        points = op.where(numbers == count - 1, high, points)
+        points = op.where(places == count - 1, high, points)
     points = moveaxis(points, 0, axis)
     if dtype is None:
         return points

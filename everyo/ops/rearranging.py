@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_integer, as_integers, normalize_axes, normalize_axis
+from everyo.ops.axes import as_integer, as_integers, explained, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, primitive
 from everyo.ops.indexing import DISTINCT
@@ -32,6 +32,7 @@ def _flip(xp: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
     return xp.flip(x, axis=axis)
 
 
+@explained
 def flip(x: Any, /, axis: Axis = None) -> Tensor:
     """Return the elements in reverse order along some axes, by default along all.
 
@@ -74,6 +75,7 @@ def _roll(xp: Any, x: Any, *, shift: Any, axis: Any) -> Any:
     return xp.roll(x, shift, axis=axis)
 
 
+@explained
 def roll(x: Any, /, shift: int | Sequence[int], axis: Axis = None) -> Tensor:
     """Return the elements shifted along some axes; what leaves at one end comes in at the other.
 
@@ -269,6 +271,7 @@ def _pad(xp: Any, x: Any, *, pad_width: tuple[tuple[int, int], ...], value: Any)
     return xp.pad(x, pad_width, constant_values=value) if pad_width else x
 
 
+@explained
 def tile(x: Any, /, reps: int | Sequence[int]) -> Tensor:
     """Return copies of `x` laid side by side: ``reps[i]`` along axis i, axes counted from the last.
 
@@ -291,6 +294,7 @@ def tile(x: Any, /, reps: int | Sequence[int]) -> Tensor:
     return reshape(copies, tuple(math.prod(pair) for pair in zip(counts, sizes)))
 
 
+@explained
 def repeat(x: Any, /, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
     """Return every element along an axis several times in a row; without `axis`, of the flat tensor.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Never, TypeAlias
 
 from everyo.core.batching import along
 from everyo.core.dispatch import apply
@@ -14,7 +14,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_flag, normalize_axes
+from everyo.ops.axes import as_flag, explained, misfit, normalize_axes
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, primitive
 
@@ -127,6 +127,7 @@ def sum(
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
+    **unknown: Never,
 ) -> Tensor:
     """Sum of the elements along axes.
 
@@ -158,6 +159,8 @@ def sum(
     >>> print(eo.sum(eo.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0))
     [4. 6.]
     """
+    if unknown:
+        raise misfit(sum, (), unknown)
     if initial is not None or where is not None:
         return partly("sum", x, axis, keepdims, initial=initial, where=where, dtype=dtype)
     if dtype is None:
@@ -180,7 +183,14 @@ def _mean(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
 
 
 def mean(
-    x: Any, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False, where: Any = None
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    dtype: Any = None,
+    keepdims: bool = False,
+    where: Any = None,
+    **unknown: Never,
 ) -> Tensor:
     """Arithmetic mean along axes.
 
@@ -210,6 +220,8 @@ def mean(
     >>> print(eo.mean(eo.tensor([[1.0, 2.0], [3.0, 6.0]]), axis=1))
     [1.5 4.5]
     """
+    if unknown:
+        raise misfit(mean, (), unknown)
     if where is not None:
         from everyo.ops.partial import mean_of  # seldom used
 
@@ -244,17 +256,18 @@ def _prod(xp: Any, x: Any, *, axis: int) -> Any:
 
 
 def zero_absorbs(xp: Any, multiply: Callable[[Any], Any], x: Any) -> Any:
-    """Return ``multiply(x)``, some products of elements, with 0 where a zero met an overflow."""
+    """Return ``multiply(x)``, products of elements, with 0 where a zero met an overflow of finite ones."""
     out = multiply(x)
     if x.dtype.kind not in "fc" or not xp.any(out != out):
         return out
     zero = x == 0
     ones = xp.ones_like(x)
-    has_zero = multiply(xp.where(zero, x, ones)) == 0
+    only_zeros = multiply(xp.where(zero | xp.isinf(x), x, ones)) == 0  # an infinite factor makes it NaN
     others = multiply(xp.where(zero, ones, x))
-    return xp.where(has_zero & (others == others), xp.zeros_like(out), out)
+    return xp.where(only_zeros & (others == others), xp.zeros_like(out), out)
 
 
+@explained
 def prod(
     x: Any,
     /,
@@ -379,7 +392,14 @@ def _min(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
 
 
 def max(
-    x: Any, /, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    **unknown: Never,
 ) -> Tensor:
     """Largest element along axes; NaN where there is a NaN. ``eo.amax`` is the same function.
 
@@ -418,13 +438,22 @@ def max(
     >>> print(x.grad)
     [0.5 0.  0.5]
     """
+    if unknown:
+        raise misfit(max, (), unknown)
     if initial is not None or where is not None:
         return partly("max", x, axis, keepdims, initial=initial, where=where)
     return reduce(_max, x, axis, keepdims)
 
 
 def min(
-    x: Any, /, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+    x: Any,
+    /,
+    axis: Axis = None,
+    *,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = None,
+    **unknown: Never,
 ) -> Tensor:
     """Smallest element along axes; NaN where there is a NaN. ``eo.amin`` is the same function.
 
@@ -437,6 +466,8 @@ def min(
     >>> print(eo.min(eo.tensor([[2.0, 1.0], [3.0, 4.0]]), axis=1))
     [1. 3.]
     """
+    if unknown:
+        raise misfit(min, (), unknown)
     if initial is not None or where is not None:
         return partly("min", x, axis, keepdims, initial=initial, where=where)
     return reduce(_min, x, axis, keepdims)

@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
-from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.axes import as_integer, explained, normalize_axis
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import elementwise, linear, primitive
 from everyo.ops.neighbours import neighbours
@@ -375,11 +375,8 @@ def _quotients(xp: Any, g: Any, x: Any, size: Any, least: float, axis: int) -> A
 
 def _scan(running: Primitive, x: Any, axis: int | None, dtype: Any) -> Tensor:
     def computed(x: Tensor) -> Tensor:
-        params = {
-            **running.defaults,
-            "axis": 0 if axis is None else normalize_axis(axis, x.ndim, running.name),
-        }
-        return apply(running, (x,), params)
+        place = 0 if axis is None else normalize_axis(axis, x.ndim, running.name)
+        return apply(running, (x,), {**running.defaults, "axis": place})
 
     x = as_tensor(x)
     if axis is None and x.ndim != 1:
@@ -387,6 +384,7 @@ def _scan(running: Primitive, x: Any, axis: int | None, dtype: Any) -> Tensor:
     return in_dtype(computed, x, dtype)
 
 
+@explained
 def cumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """Running sum along an axis.
 
@@ -420,6 +418,7 @@ def cumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     return _scan(op.cumsum, x, axis, dtype)
 
 
+@explained
 def cumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """Running product along an axis.
 
@@ -437,6 +436,7 @@ def cumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     return _scan(op.cumprod, x, axis, dtype)
 
 
+@explained
 def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """Differences of neighbours along an axis: ``x[i + 1] - x[i]``, `n` times over.
 

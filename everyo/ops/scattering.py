@@ -9,7 +9,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, EveryOError, ShapeError, describe
 from everyo.ops import scatter_reductions  # noqa: F401 - its primitives
-from everyo.ops.axes import as_flag, normalize_axis
+from everyo.ops.axes import as_flag, explained, normalize_axis
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.gathering import along_index, fitting, fitting_source, positions_in, reach, take
 from everyo.ops.index_errors import outside
@@ -29,6 +29,7 @@ _KINDS = {
 }
 
 
+@explained
 def scatter(x: Any, axis: int, indices: Any, src: Any, /) -> Tensor:
     """Return `x` with ``src[i, j]`` in place of ``x[indices[i, j], j]`` for axis 0, and likewise for others.
 
@@ -81,6 +82,7 @@ def _reached(x: Tensor, indices: Tensor, axis: int) -> tuple[int, ...]:
     return tuple(n if i == axis else m for i, (n, m) in enumerate(zip(x.shape, indices.shape)))
 
 
+@explained
 def scatter_reduce(
     x: Any, axis: int, indices: Any, src: Any, /, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -182,6 +184,7 @@ def _reduced(kind: str, x: Tensor, axis: int, found: Tensor, src: Tensor, own: b
     return op.where(number != 0, values, x)
 
 
+@explained
 def index_reduce(
     x: Any, axis: int, indices: Any, source: Any, /, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -270,6 +273,7 @@ def _slices(x: Tensor, axis: int, found: Tensor, source: Any, operation: str) ->
         ) from None
 
 
+@explained
 def index_select(x: Any, axis: int, indices: Any, /) -> Tensor:
     """Return the slices of `x` at positions along an axis: `take` under PyTorch's name.
 
@@ -310,6 +314,7 @@ def index_select(x: Any, axis: int, indices: Any, /) -> Tensor:
         raise error.renamed("index_select") from None
 
 
+@explained
 def index_copy(x: Any, axis: int, indices: Any, source: Any, /) -> Tensor:
     """Return `x` with slices replaced at positions along an axis.
 
@@ -351,6 +356,7 @@ def index_copy(x: Any, axis: int, indices: Any, source: Any, /) -> Tensor:
     return _written(x, axis, found, _slices(x, axis, found, source, "index_copy"), "index_copy")
 
 
+@explained
 def index_fill(x: Any, axis: int, indices: Any, value: Any, /) -> Tensor:
     """Return `x` with one value in all slices at positions along an axis.
 

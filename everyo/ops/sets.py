@@ -11,7 +11,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import EveryOError
-from everyo.ops.axes import as_flag, normalize_axis
+from everyo.ops.axes import as_flag, explained, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import primitive
 from everyo.ops.indexing import DISTINCT
@@ -128,6 +128,7 @@ def _params(x: Tensor, axis: Any, equal_nan: Any, operation: str) -> dict[str, A
     }
 
 
+@explained
 def unique(
     x: Any,
     /,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Never
 
 from everyo.core.batching import padded, trailing
 from everyo.core.dispatch import apply
@@ -13,7 +13,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_integers, normalize_axes, normalize_axis
+from everyo.ops.axes import as_integers, explained, misfit, normalize_axes, normalize_axis
 from everyo.ops.creation import as_list, as_tensor, normalize_shape
 from everyo.ops.families import linear, public
 
@@ -151,7 +151,7 @@ def apart(x: Tensor) -> Tensor:
     return apply(_reshape, (x,), {"shape": tuple(x.shape)})
 
 
-def reshape(x: Any, /, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
+def reshape(x: Any, /, shape: int | Sequence[int], *surplus: Never, copy: bool | None = None) -> Tensor:
     """Return the elements, in the same order, in another shape.
 
     Parameters
@@ -182,6 +182,8 @@ def reshape(x: Any, /, shape: int | Sequence[int], *, copy: bool | None = None) 
     [[0 1 2]
      [3 4 5]]
     """
+    if surplus:
+        raise misfit(reshape, (x, shape, *surplus), {})
     x = as_tensor(x)
     out = apply(_reshape, (x,), {"shape": _resolve(x, shape)})
     if copy is None:
@@ -264,6 +266,7 @@ def ravel(x: Any, /) -> Tensor:
     return reshape(x, (-1,)) if as_tensor(x).size else reshape(x, (0,))
 
 
+@explained
 def squeeze(x: Any, /, axis: int | Sequence[int] | None = None) -> Tensor:
     """Remove axes of size 1: those named, or all of them; the gradient gets them back.
 
@@ -295,6 +298,7 @@ def squeeze(x: Any, /, axis: int | Sequence[int] | None = None) -> Tensor:
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
+@explained
 def expand_dims(x: Any, /, axis: int | Sequence[int]) -> Tensor:
     """Insert axes of size 1 at the positions they have in the result; the gradient loses them.
 
@@ -337,7 +341,7 @@ def atleast_2d(x: Any, /) -> Tensor:
     return apart(x) if x.ndim > 1 else reshape(x, (1, x.size))
 
 
-def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
+def transpose(x: Any, /, axes: Sequence[int] | None = None, *surplus: Never, **unknown: Never) -> Tensor:
     """Return `x` with its axes in another order: reversed, or as `axes` lists them.
 
     The gradient is transposed back, by the inverse permutation.
@@ -360,6 +364,8 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
     >>> eo.transpose(eo.ones((2, 3, 4))).shape, eo.transpose(eo.ones((2, 3, 4)), (1, 2, 0)).shape
     ((4, 3, 2), (3, 4, 2))
     """
+    if surplus or unknown:
+        raise misfit(transpose, (x, axes, *surplus), unknown)
     x = as_tensor(x)
     if axes is None:
         return apply(_transpose, (x,), {"axes": tuple(range(x.ndim - 1, -1, -1))})
@@ -372,11 +378,12 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
             inputs=describe(x),
             expected=f"each of {x.ndim} axes once",
             found=str(axes),
-            remedy="name every axis once, as in x.transpose(1, 0)",
+            remedy="name every axis once, as in x.transpose(1, 0); x.swapaxes(0, 1) exchanges two of more",
         )
     return apply(_transpose, (x,), {"axes": order})
 
 
+@explained
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
     """Return `x` with its axes in the order of `axes`: `transpose` under the Array API's name.
 
@@ -439,6 +446,7 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> Tensor:
     return apply(_transpose, (x,), {"axes": tuple(order)})
 
 
+@explained
 def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> Tensor:
     """Repeat `x` along new axes and axes of size 1 until it has the given shape.
 

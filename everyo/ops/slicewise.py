@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_axis, require_callable
+from everyo.ops.axes import as_integer, explained, normalize_axis, require_callable
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import linear
 from everyo.ops.rearranging import flip
@@ -227,6 +227,7 @@ def _fill_blocks(xp: Any, *blocks: Any, starts: tuple[tuple[int, ...], ...], sha
     return out
 
 
+@explained
 def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """Turn a tensor by 90 degrees, `k` times, from the first of two axes towards the second.
 

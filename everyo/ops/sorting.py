@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
-from everyo.ops.axes import as_flag, as_integer, normalize_axis
+from everyo.ops.axes import as_flag, as_integer, explained, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import primitive
 from everyo.ops.reductions import require_elements
@@ -62,6 +62,7 @@ def _flat_if_none(x: Any, axis: int | None, operation: str) -> tuple[Tensor, int
     return op.reshape(x, shape=(math.prod(x.shape),)), 0
 
 
+@explained
 def sort(x: Any, /, axis: int | None = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """Elements in order along an axis; NaN counts as the largest.
 
@@ -98,6 +99,7 @@ def sort(x: Any, /, axis: int | None = -1, *, descending: bool = False, stable: 
     return apply(_sort, (x,), {"axis": along, "descending": as_flag(descending, "descending", "sort")})
 
 
+@explained
 def argsort(x: Any, /, axis: int | None = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """Indices that sort a tensor along an axis; they have no gradient.
 
@@ -137,6 +139,7 @@ def _top_indices(xp: Any, x: Any, *, axis: int, k: int, largest: bool) -> Any:
     return order[(slice(None),) * axis + (slice(k),)]
 
 
+@explained
 def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True, sorted: bool = True) -> TopK:
     """The `k` largest elements along an axis, largest first, and their indices.
 
@@ -225,6 +228,7 @@ def _search(primitive: Primitive, x: Any, axis: int | None, keepdims: bool) -> T
     return apply(primitive, (x,), {"axis": along, "keepdims": as_flag(keepdims, "keepdims", primitive.name)})
 
 
+@explained
 def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index of the largest element along an axis (the first of equal ones); it has no gradient.
 
@@ -256,6 +260,7 @@ def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Ten
     return _search(_argmax, x, axis, keepdims)
 
 
+@explained
 def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index of the smallest element along an axis (the first of equal ones); it has no gradient.
 

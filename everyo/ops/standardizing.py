@@ -7,6 +7,7 @@ from typing import Any
 from everyo.backends.accelerated import LARGE, along_rows
 from everyo.core.batching import along
 from everyo.core.dispatch import apply
+from everyo.core.dtypes import float16, float32
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
@@ -62,8 +63,10 @@ def layer_norm(
     """Standardize over the last axes, then scale and shift each feature.
 
     ``y = (x - mean) / sqrt(var + eps) * weight + bias`` with the mean and the biased variance over the last
-    axes. Without `weight`, for ``s = 1 / sqrt(var + eps)``, ``dx = s * (g - mean(g) - y * mean(g * y))``
-    (Ba, Kiros and Hinton, "Layer Normalization", arXiv:1607.06450).
+    axes; float16 is computed in float32. Where a variance overflows, beyond 1e19 in float32 and 1e154 in
+    float64, the result is 0. Without `weight`, for ``s = 1 / sqrt(var + eps)``,
+    ``dx = s * (g - mean(g) - y * mean(g * y))`` (Ba, Kiros and Hinton, "Layer Normalization",
+    arXiv:1607.06450).
 
     Parameters
     ----------
@@ -109,7 +112,8 @@ def layer_norm(
             remedy="pass the shape of the last axes, for example x.shape[-1]",
         )
     axes = tuple(range(x.ndim - len(shape), x.ndim))
-    y = apply(op.standardize, (x,), {"axis": axes, "eps": float(eps)})
+    exact = op.astype(x, dtype=float32) if x.dtype == float16 else x  # whose squares would overflow
+    y = op.astype(apply(op.standardize, (exact,), {"axis": axes, "eps": float(eps)}), dtype=x.dtype)
     if weight is not None:
         y = y * weight
     return y if bias is None else y + bias

@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_flag, normalize_axes
+from everyo.ops.axes import as_flag, explained, normalize_axes
 from everyo.ops.creation import as_tensor, as_tensors, real_number
 from everyo.ops.families import primitive
 from everyo.ops.norms import along_direction, direction
@@ -166,6 +166,7 @@ def _statistic(
     return computed(x)
 
 
+@explained
 def var(
     x: Any,
     /,
@@ -227,6 +228,7 @@ def var(
 variance = var
 
 
+@explained
 def std(
     x: Any,
     /,
@@ -271,6 +273,7 @@ def spread_weights(weights: Tensor, x: Tensor, axis: Axis, operation: str) -> Te
     return op.broadcast_to(op.reshape(weights, shape=shape), shape=tuple(x.shape))
 
 
+@explained
 def average(
     x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Any:
@@ -320,6 +323,7 @@ def average(
     return (total / divisor, divisor) if returned else total / divisor
 
 
+@explained
 def ptp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Range of the elements along axes, "peak to peak": ``max - min``, and so its gradient.
 

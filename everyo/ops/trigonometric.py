@@ -56,15 +56,20 @@ def tan(xp: Any, x: Any) -> Any:
     return xp.tan(x)
 
 
+def _one_minus_square(x: Any) -> Any:
+    """``1 - x**2`` with all digits: near 1 as factors, near 0 as a difference, for its derivative's sake."""
+    return op.where(op.abs(x) < 0.5, 1 - x * x, (1 - x) * (1 + x))
+
+
 def _root_of_one_minus_square(x: Any) -> Any:
-    """``sqrt(1 - x**2)`` as two factors: near 1 the difference of squares would lose its digits.
+    """``sqrt(1 - x**2)`` with all digits, its own and those of its derivative.
 
     On the cuts beyond -1 and 1 the sign of a zero imaginary part tells the branch: ``x - 1`` keeps it, where
     ``1 - x`` and ``x + 1`` do not (Kahan, "Branch cuts for complex elementary functions", 1987).
     """
     if x.dtype.kind != "c":
-        return op.sqrt((1 - x) * (1 + x))
-    return op.sqrt(-(x - 1)) * op.sqrt(x - (-1))
+        return op.sqrt(_one_minus_square(x))
+    return op.where(op.abs(x) < 0.5, op.sqrt(1 - x * x), op.sqrt(-(x - 1)) * op.sqrt(x - (-1)))
 
 
 @elementwise(lambda g, x: g / _root_of_one_minus_square(x), domain=(-0.8, 0.8))
@@ -205,7 +210,7 @@ def arccosh(xp: Any, x: Any) -> Any:
     return xp.arccosh(x)
 
 
-@elementwise(lambda g, x: g / ((1 - x) * (1 + x)), domain=(-0.8, 0.8))
+@elementwise(lambda g, x: g / _one_minus_square(x), domain=(-0.8, 0.8))
 def arctanh(xp: Any, x: Any) -> Any:
     """Inverse hyperbolic tangent, elementwise: ``d arctanh(x) = dx / (1 - x**2)``.
 

@@ -7,6 +7,7 @@ from typing import Any
 from everyo.core.batching import along
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
+from everyo.ops.axes import explained
 from everyo.ops.families import primitive
 from everyo.ops.reductions import Axis, AxisParam, partly, reduce
 
@@ -42,6 +43,7 @@ def _count_nonzero(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
     return xp.sum(x != 0, axis=axis, keepdims=keepdims)
 
 
+@explained
 def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False, where: Any = None) -> Tensor:
     """Whether all elements along axes are nonzero; True for empty axes. It has no gradient.
 
@@ -58,6 +60,7 @@ def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False, where: Any = No
     return reduce(_all, x, axis, keepdims)
 
 
+@explained
 def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False, where: Any = None) -> Tensor:
     """Whether an element along axes is nonzero; False for empty axes. It has no gradient.
 
@@ -74,6 +77,7 @@ def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False, where: Any = No
     return reduce(_any, x, axis, keepdims)
 
 
+@explained
 def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """How many elements along axes are nonzero. It has no gradient.
 

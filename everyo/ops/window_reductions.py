@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_integer, as_integers, normalize_axes, normalize_axis
+from everyo.ops.axes import as_integer, as_integers, explained, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor, ones
 from everyo.ops.families import linear
 from everyo.ops.reductions import inexact, prod
@@ -63,6 +63,7 @@ def _window_view(xp: Any, x: Any, *, axes: tuple[int, ...], window: Window) -> A
     return xp.permute_dims(view, (*(standing[i] for i in _inverse(order)), *range(lead, lead + rank)))
 
 
+@explained
 def sliding_window_view(
     x: Any, window_shape: int | Sequence[int], axis: int | Sequence[int] | None = None
 ) -> Tensor:
@@ -133,6 +134,7 @@ def _viewed(
     return apply(_window_view, (x,), {"axes": axes, "window": window})
 
 
+@explained
 def unfold(x: Any, axis: int, size: int, step: int) -> Tensor:
     """Return the windows along one axis, each `step` after the last; their elements stand in a new last axis.
 

@@ -6,3 +6,9 @@ from everyo.optim.optimizer import Optimizer as Optimizer
 from everyo.optim.sgd import SGD as SGD
 
 __all__ = ["Optimizer", "SGD", "Adam", "AdamW"]
+
+
+def __getattr__(name: str) -> object:
+    from everyo.guidance.names import missing
+
+    raise AttributeError(missing(name, __name__), name=name)

@@ -142,31 +142,7 @@ class Optimizer:
         ]
         known = {p for g in self.param_groups for p in g["params"]}
         for tensor in tensors:
-            if not isinstance(tensor, Tensor):
-                raise DTypeError(
-                    "only tensors are optimized",
-                    operation=name,
-                    expected="a Tensor",
-                    found=type(tensor).__name__,
-                    remedy="make it one with eo.tensor(..., requires_grad=True)",
-                )
-            if not tensor.is_leaf:
-                raise GraphStateError(
-                    "only a leaf can be optimized",
-                    operation=name,
-                    inputs=describe(tensor),
-                    expected="a parameter, or a tensor that no recorded operation made",
-                    found="a computed tensor",
-                    remedy="optimize x.detach().requires_grad_(), or the leaves it was computed from",
-                )
-            if tensor in known:
-                raise ArgumentError(
-                    "a parameter is given twice, and would be updated twice",
-                    operation=name,
-                    inputs=describe(tensor),
-                    expected="each parameter once, in one group",
-                    remedy="leave it out of one group",
-                )
+            _require_new_leaf(tensor, known, name)
             known.add(tensor)
         full = records.Group({**self.defaults, **group, "params": tensors})
         if records.owned(self.state):
@@ -434,6 +410,35 @@ def of_arguments(update: Any) -> Any:
     """Mark an update rule that depends on its arguments and its class alone, so that a loop can take it."""
     update.of_arguments = True
     return update
+
+
+def _require_new_leaf(tensor: Any, known: set[Tensor], operation: str) -> None:
+    """Raise unless `tensor` can be optimized and is not among those that are."""
+    if not isinstance(tensor, Tensor):
+        raise DTypeError(
+            "only tensors are optimized",
+            operation=operation,
+            expected="a Tensor",
+            found=type(tensor).__name__,
+            remedy="make it one with eo.tensor(..., requires_grad=True)",
+        )
+    if not tensor.is_leaf:
+        raise GraphStateError(
+            "only a leaf can be optimized",
+            operation=operation,
+            inputs=describe(tensor),
+            expected="a parameter, or a tensor that no recorded operation made",
+            found="a computed tensor",
+            remedy="optimize x.detach().requires_grad_(), or the leaves it was computed from",
+        )
+    if tensor in known:
+        raise ArgumentError(
+            "a parameter is given twice, and would be updated twice",
+            operation=operation,
+            inputs=describe(tensor),
+            expected="each parameter once, in one group",
+            remedy="leave it out of one group",
+        )
 
 
 def _frozen(option: Any) -> Any:

@@ -22,3 +22,9 @@ __all__ = [
     "relative_error",
     "tolerance",
 ]
+
+
+def __getattr__(name: str) -> object:
+    from everyo.guidance.names import missing
+
+    raise AttributeError(missing(name, __name__), name=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -9,25 +10,20 @@ from everyo.core.copying import same_value
 from everyo.core.dtypes import DIFFERENTIABLE, default_for
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Traced, is_number
+from everyo.core.traced import Traced, downwards, is_number
 from everyo.errors import DTypeError, ShapeError, describe
-from everyo.ops.creation import asarray
-from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.ops.creation import as_tensor, asarray
+from everyo.ops.replay import Draws
+from everyo.transforms.levels import lower, raised
 from everyo.transforms.trees import flatten, unflatten
 from everyo.transforms.vectorize import Batched
 
 _SCALARS = (bool, int, float, complex)
 
 
-def leaves_of(tree: Any) -> tuple[list[Any], Any]:
-    """Return the leaves of a tree and its structure; a lone leaf of any type has the structure None."""
-    leaves, structure = flatten(tree)
-    return leaves, None if structure is not None and structure.is_leaf() else structure
-
-
 def tensors_of(tree: Any) -> tuple[list[Tensor], Any]:
     """Return the leaves of a tree as tensors, and its structure."""
-    leaves, structure = leaves_of(tree)
+    leaves, structure = flatten(tree)
     return [as_tensor(leaf) for leaf in leaves], structure
 
 
@@ -113,11 +109,6 @@ def bottom(x: Tensor, operation: str) -> tuple[Any, bool]:
     return data, batched
 
 
-def select(predicate: Tensor, chosen: Any, other: Any) -> Any:
-    """Return for each example of a batch one of two tensors."""
-    return op.where(predicate, chosen, other)
-
-
 def guarded(predicate: Tensor, x: Tensor) -> Tensor:
     """Return `x` with the value of an example that `predicate` holds for wherever it does not hold.
 
@@ -152,11 +143,10 @@ def _example(x: Tensor, positions: dict[Any, int]) -> Tensor:
 
 def differentiated(x: Any) -> bool:
     """Whether a derivative with respect to a value may be asked for at some level."""
-    while isinstance(x, Tensor):
-        if x.grad_node is not None or (isinstance(x.data, Traced) and not isinstance(x.data, Batched)):
-            return True
-        x = x.data.below if isinstance(x.data, Batched) else None
-    return False
+    return any(
+        t.grad_node is not None or (isinstance(t.data, Traced) and not isinstance(t.data, Batched))
+        for t in downwards(x)
+    )
 
 
 class Carry:
@@ -166,7 +156,7 @@ class Carry:
     """
 
     def __init__(self, tree: Any, operation: str) -> None:
-        leaves, self.structure = leaves_of(tree)
+        leaves, self.structure = flatten(tree)
         self.operation = operation
         self.numbers = [leaf if type(leaf) in _SCALARS or is_number(leaf) else None for leaf in leaves]
         self.leaves = [asarray(leaf) if is_number(leaf) else as_tensor(leaf) for leaf in leaves]
@@ -193,18 +183,22 @@ class Carry:
     ) -> tuple[list[Tensor], Any]:
         """Return the state after one step, and what else the body returned.
 
-        Where `going` is a tensor, the examples of a batch for which it does not hold keep their state.
+        Where `going` is a tensor, the examples of a batch for which it does not hold keep their state. A
+        first step whose numbers took another dtype is made again with it, and with the same random numbers.
         """
         start = leaves if going is True else [guarded(going, x) for x in leaves]
-        tree, extra = body(self.copied(start))
+        draws = Draws()
+        with draws.noted() if self.unsettled else contextlib.nullcontext():
+            tree, extra = body(self.copied(start))
         new, structure = tensors_of(tree)
         same_structure(structure, self.structure, self.operation, "the carry")
         adapted = self._adapted(leaves, new) if self.unsettled else None
         if adapted is not None:
-            return self.advance(body, adapted, going)
+            with draws.again():
+                return self.advance(body, adapted, going)
         same_leaves(new, leaves, self.names, self.operation)
         if going is not True:
-            new = [select(going, n, o) for n, o in zip(new, leaves, strict=True)]
+            new = [op.where(going, n, o) for n, o in zip(new, leaves, strict=True)]
         return new, extra
 
     def _adapted(self, leaves: list[Tensor], new: list[Tensor]) -> list[Tensor] | None:

@@ -9,13 +9,15 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, UnsupportedOperationError, describe
+from everyo.ops.axes import explained
 from everyo.transforms.callables import require_function
 from everyo.transforms.segments import segment
-from everyo.transforms.trees import flatten, unflatten
+from everyo.transforms.trees import parted
 
 Function = Callable[..., Any]
 
 
+@explained
 def checkpoint(function: Function) -> Function:
     """Return a function that keeps only its inputs for the backward pass and runs again there.
 
@@ -57,30 +59,24 @@ def checkpoint(function: Function) -> Function:
 
     @functools.wraps(function)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = flatten((args, kwargs))
-        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
-        given = [leaves[i] for i in places]
-        returned: list[Any] = []  # the results' structure around None for each tensor
+        given, arguments = parted((args, kwargs))
+        result: Callable[[Sequence[Any]], Any]
 
         def run(tensors: list[Tensor]) -> list[Tensor]:
-            filled, before = list(leaves), [x.data for x in tensors]
-            for i, x in zip(places, tensors, strict=True):
-                filled[i] = x
-            inner_args, inner_kwargs = unflatten(structure, filled)
-            found, found_structure = flatten(function(*inner_args, **inner_kwargs))
+            nonlocal result
+            before = [x.data for x in tensors]
+            inner_args, inner_kwargs = arguments(tensors)
+            found, result = parted(function(*inner_args, **inner_kwargs))
             _refuse_changes(before, tensors)
-            returned[:] = [None if isinstance(x, Tensor) else x for x in found], found_structure
-            return [x for x in found if isinstance(x, Tensor)]
+            return found
 
-        for i in places:
-            leaves[i] = None  # copies are kept, so that the caller may assign to its own
-        results = iter(segment(run, given))
-        found, found_structure = returned
-        return unflatten(found_structure, [next(results) if x is None else x for x in found])
+        results = segment(run, given)
+        return result(results)
 
     return checkpointed
 
 
+@explained
 def checkpoint_sequential(
     functions: Sequence[Function], segments: int | None = None, *, levels: int = 1
 ) -> Function:

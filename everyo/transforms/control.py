@@ -15,7 +15,8 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number, staging
 from everyo.errors import ArgumentError, DTypeError, describe
-from everyo.ops.creation import asarray
+from everyo.ops.axes import explained
+from everyo.ops.creation import as_tensor, asarray
 from everyo.ops.ranges import arange
 from everyo.transforms.callables import require_function
 from everyo.transforms.carry import (
@@ -24,14 +25,11 @@ from everyo.transforms.carry import (
     decided,
     guarded,
     leaf_names,
-    leaves_of,
     same_leaves,
     same_structure,
-    select,
 )
-from everyo.transforms.levels import as_tensor
 from everyo.transforms.segments import checked_interval, segment
-from everyo.transforms.trees import unflatten
+from everyo.transforms.trees import flatten, unflatten
 
 __all__ = ["cond", "fori_loop", "while_loop"]
 
@@ -39,6 +37,7 @@ State = list[Tensor]
 Step = Callable[[int, State], tuple[State, bool]]
 
 
+@explained
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
     """Return ``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``.
 
@@ -85,7 +84,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         return stages.cond(pred, true_fun, false_fun, operands)
     holds = decided(pred, "cond")
     if holds is True or holds is False:
-        leaves, structure = leaves_of((true_fun if holds else false_fun)(*operands))
+        leaves, structure = flatten((true_fun if holds else false_fun)(*operands))
         return unflatten(structure, [as_tensor(leaf) for leaf in leaves])
     first, structure = _branch(true_fun, operands, holds)
     second, other = _branch(false_fun, operands, op.logical_not(holds))
@@ -93,7 +92,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     rows = [(_like(a, b), _like(b, a)) for a, b in zip(first, second, strict=True)]
     names = leaf_names(structure, "result")
     same_leaves([b for _, b in rows], [a for a, _ in rows], names, "cond")
-    return unflatten(structure, [select(holds, a, b) for a, b in rows])
+    return unflatten(structure, [op.where(holds, a, b) for a, b in rows])
 
 
 def _like(value: Any, other: Any) -> Tensor:
@@ -104,11 +103,12 @@ def _like(value: Any, other: Any) -> Tensor:
 
 def _branch(function: Callable[..., Any], operands: Any, taken: Any) -> tuple[list[Any], Any]:
     """Return leaves and structure of a branch that only the examples of `taken` take."""
-    leaves, structure = leaves_of(operands)
+    leaves, structure = flatten(operands)
     safe = [guarded(taken, same_value(x)) if isinstance(x, Tensor) else x for x in leaves]
-    return leaves_of(function(*unflatten(structure, safe)))
+    return flatten(function(*unflatten(structure, safe)))
 
 
+@explained
 def while_loop(
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
@@ -170,6 +170,7 @@ def while_loop(
     return carry.tree(_repeat(step, carry, checkpoint_every))
 
 
+@explained
 def fori_loop(
     lower: Any,
     upper: Any,

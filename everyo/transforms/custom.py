@@ -9,12 +9,11 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError
-from everyo.ops.creation import zeros_like
+from everyo.ops.creation import as_tensor, zeros_like
 from everyo.transforms.callables import require_function
 from everyo.transforms.custom_calls import call
 from everyo.transforms.custom_rules import Rules
-from everyo.transforms.custom_values import Optional, Tensors, carries, detached, differentiated
-from everyo.transforms.levels import as_tensor
+from everyo.transforms.custom_values import MaybeTensors, Tensors, carries, detached, needs_rules
 from everyo.transforms.trees import flatten, unflatten
 
 Function = Callable[..., Any]
@@ -98,6 +97,7 @@ class _Customized:
     """A function that a call replaces by its rules where it is differentiated."""
 
     __name__ = "function"
+    definer = "defvjp"
     call: type[_Call]
 
     def __init__(self, function: Function, nondiff_argnums: int | Sequence[int] = ()) -> None:
@@ -125,13 +125,11 @@ class _Customized:
             args = _positional(self.function, args, kwargs)
         rules = self.call(self, args)
         tensors, rules.tensors = rules.tensors, []  # what the backward pass needs is kept elsewhere
-        if not differentiated(tensors):
+        if not needs_rules(tensors):
             if any(map(carries, tensors)):  # in a `no_grad` block, where the function may compute in NumPy
                 args = tuple(rules.all_arguments(detached(tensors)))
             return self.function(*args)
         return rules.result(call(rules, tensors))
-
-    definer = "defvjp"
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
@@ -161,7 +159,7 @@ class _VJPCall(_Call):
             )
         return self.results(pair[0]), pair[1]
 
-    def backward(self, kept: Any, gs: Optional, needs: tuple[bool, ...]) -> Optional:
+    def backward(self, kept: Any, gs: MaybeTensors, needs: tuple[bool, ...]) -> MaybeTensors:
         returned = self.owner.bwd(*self.given(), kept, self.result(gs))
         if not isinstance(returned, (tuple, list)) or len(returned) != len(self.trees):
             count = f"a tuple of {len(returned)}" if isinstance(returned, (tuple, list)) else None
@@ -250,7 +248,7 @@ class _JVPCall(_Call):
     def run(self, inputs: Tensors) -> tuple[Tensors, Any]:
         return self.results(self.owner.function(*self.all_arguments(inputs))), list(inputs)
 
-    def forward_rule(self, kept: Any, inputs: Tensors, tangents: Optional) -> Optional:
+    def forward_rule(self, kept: Any, inputs: Tensors, tangents: MaybeTensors) -> MaybeTensors:
         moving = [zeros_like(x) if t is None else t for x, t in zip(inputs, tangents, strict=True)]
         primals, directions = tuple(self.arguments(inputs)), tuple(self.directions(moving))
         pair = self.owner.rule(*self.given(), primals, directions)

@@ -9,7 +9,7 @@ forward function, which is then differentiated itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from everyo.core.batching import everywhere
 from everyo.core.dispatch import record, recorded, wrap
@@ -20,7 +20,7 @@ from everyo.core.traced import batches, staged, top_of
 from everyo.errors import GraphStateError, describe
 from everyo.transforms.custom_values import (
     Layout,
-    Optional,
+    MaybeTensors,
     Spec,
     Tensors,
     carriers,
@@ -35,46 +35,16 @@ from everyo.transforms.forward import jvp
 from everyo.transforms.levels import lower, raised
 from everyo.transforms.vectorize import BatchInterpreter, vmap
 
+if TYPE_CHECKING:
+    from everyo.transforms.custom_rules import Rules
 
-class CallRules(Protocol):
-    """What a call consists of, on flat lists of tensors; see `everyo.transforms.custom_rules`."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def layout(self) -> Layout | None: ...
-    @property
-    def has_batch(self) -> bool: ...
-    @property
-    def materialize(self) -> bool: ...
-
-    def forward(self, inputs: Tensors) -> tuple[Tensors, Tensors]:
-        """Return the results and the kept values that are neither inputs nor results."""
-        ...
-
-    def again(self, inputs: Tensors) -> Tensors:
-        """Return the kept values of a second run, which is recorded."""
-        ...
-
-    def pull(self, residuals: Tensors, gs: Optional, needs: tuple[bool, ...]) -> Optional:
-        """Return a gradient, or None, for each input."""
-        ...
-
-    def push(self, inputs: Tensors, residuals: Tensors, tangents: Optional) -> Optional:
-        """Return a tangent, or None, for each result."""
-        ...
-
-    def require_linear(self, residuals: Tensors, needs: tuple[bool, ...]) -> None:
-        """Raise unless the user's backward rule is linear in the incoming gradients."""
-        ...
-
-    def user_batch(self, inputs: Sequence[Any], batched: Sequence[bool], size: int) -> tuple[Any, ...]:
-        """Return what the user's batching rule returns, the batch first."""
-        ...
+CallRules: TypeAlias = "Rules | Mapped"  # of one call, or of the batch of calls that it stands for
 
 
 class Mapped:
     """The same rules on the batch of calls that an interpreter stands for."""
+
+    name: str
 
     def __init__(self, rules: CallRules, batch: BatchInterpreter) -> None:
         self.rules, self.batch, self.name = rules, batch, rules.name
@@ -93,9 +63,7 @@ class Mapped:
         raise NotImplementedError
 
     def _map(self, function: Callable[..., Any], *args: Any) -> Any:
-        outer = batches.set(
-            tuple(b for b in batches.get() if b is not self.batch)
-        )  # this one takes its place
+        outer = batches.set(tuple([b for b in batches.get() if b is not self.batch]))  # replaced by this one
         try:
             return vmap(function, axis_size=self.batch.size, randomness=self.batch.randomness)(*args)
         finally:
@@ -109,10 +77,10 @@ class Mapped:
     def again(self, inputs: Tensors) -> Tensors:
         return self._map(self.rules.again, inputs)
 
-    def pull(self, residuals: Tensors, gs: Optional, needs: tuple[bool, ...]) -> Optional:
+    def pull(self, residuals: Tensors, gs: MaybeTensors, needs: tuple[bool, ...]) -> MaybeTensors:
         return self._map(lambda rs, gs: self.rules.pull(rs, gs, needs), residuals, gs)
 
-    def push(self, inputs: Tensors, residuals: Tensors, tangents: Optional) -> Optional:
+    def push(self, inputs: Tensors, residuals: Tensors, tangents: MaybeTensors) -> MaybeTensors:
         return self._map(self.rules.push, inputs, residuals, tangents)
 
     def require_linear(self, residuals: Tensors, needs: tuple[bool, ...]) -> None:
@@ -219,16 +187,16 @@ def _pull(
     parts: tuple[Any, ...],
     specs: Sequence[Spec],
     needs: tuple[bool, ...],
-) -> Optional:
+) -> MaybeTensors:
     """Return the cotangents of all inputs, from those of the results and of the kept values."""
     rules, layout = primitive.rules, layout_of(primitive.rules)
     eager = not any(isinstance(v, Tensor) for v in (*g.values(), *inputs.values(), *parts))
     first = len(layout.outs)
     gs = {j: conjugated(raised(c.settle() if hasattr(c, "settle") else c)) for j, c in g.items()}
     held = [inputs.get(i) for i in range(len(needs))]
-    found: Optional = [None] * len(needs)
+    found: MaybeTensors = [None] * len(needs)
     if any(j < first for j in gs):
-        complete: Optional = [gs.get(j) for j in range(first)]
+        complete: MaybeTensors = [gs.get(j) for j in range(first)]
         if rules.materialize:
             complete = [zeros(specs[j]) if c is None else c for j, c in enumerate(complete)]
         found = rules.pull(layout.pick(held, parts), complete, needs)
@@ -256,7 +224,7 @@ def _jvp_of(rules: CallRules, nested: bool) -> Callable[..., Any]:
     def rule(tangents: Sequence[Any], inputs: Sequence[Any], out: Sequence[Any]) -> tuple[Any, ...]:
         layout = layout_of(rules)
         tensors = [raised(x) for x in inputs]
-        moving: Optional = [None if t is None else raised(t) for t in tangents]
+        moving: MaybeTensors = [None if t is None else raised(t) for t in tangents]
         found = list(rules.push(tensors, layout.pick(inputs, out), moving))
         extras: list[Any] = [None] * layout.count
         if nested and layout.count:

@@ -15,7 +15,7 @@ from everyo.ops.replay import Draws
 from everyo.transforms.custom_calls import call, layout_of
 from everyo.transforms.custom_values import (
     Layout,
-    Optional,
+    MaybeTensors,
     Tensors,
     carries,
     detached,
@@ -58,11 +58,11 @@ class Rules:
         """Compute the results, and a tree of what `backward` reads."""
         raise NotImplementedError
 
-    def backward(self, kept: Any, gs: Optional, needs: tuple[bool, ...]) -> Sequence[Any]:
+    def backward(self, kept: Any, gs: MaybeTensors, needs: tuple[bool, ...]) -> Sequence[Any]:
         """Return what the user's backward rule returns, flat."""
         raise NotImplementedError
 
-    def forward_rule(self, kept: Any, inputs: Tensors, tangents: Optional) -> Sequence[Any]:
+    def forward_rule(self, kept: Any, inputs: Tensors, tangents: MaybeTensors) -> Sequence[Any]:
         """Return what the user's jvp rule returns, flat."""
         raise NotImplementedError
 
@@ -95,7 +95,7 @@ class Rules:
         sources = zip(leaves, layout_of(self).sources, strict=True)
         return [x for x, (kind, _) in sources if kind == "extra" and floating(x.dtype)]
 
-    def pull(self, residuals: Tensors, gs: Optional, needs: tuple[bool, ...]) -> Optional:
+    def pull(self, residuals: Tensors, gs: MaybeTensors, needs: tuple[bool, ...]) -> MaybeTensors:
         """Return a gradient, or None, for each input."""
         layout = layout_of(self)
         if not self.has_backward:
@@ -127,7 +127,7 @@ class Rules:
             _, kept = self.run(inputs)
         return layout.restore(residuals, flatten(kept)[0])
 
-    def push(self, inputs: Tensors, residuals: Tensors, tangents: Optional) -> Optional:
+    def push(self, inputs: Tensors, residuals: Tensors, tangents: MaybeTensors) -> MaybeTensors:
         """Return a tangent, or None, for each result."""
         if not self.has_forward_rule:
             return self._transposed_backward(residuals, tangents)
@@ -142,7 +142,7 @@ class Rules:
 
     # ---- one rule from the other
 
-    def _transposed_backward(self, residuals: Tensors, tangents: Optional) -> Optional:
+    def _transposed_backward(self, residuals: Tensors, tangents: MaybeTensors) -> MaybeTensors:
         layout = layout_of(self)
         moved = [i for i, t in enumerate(tangents) if t is not None]
         needs = tuple(t is not None for t in tangents)
@@ -183,12 +183,14 @@ class Rules:
         finally:
             _checked.reset(token)
 
-    def _complete(self, gs: Sequence[Tensor], places: Sequence[int]) -> Optional:
+    def _complete(self, gs: Sequence[Tensor], places: Sequence[int]) -> MaybeTensors:
         """Return a gradient for each result: zeros for those that have none."""
         given = dict(zip(places, gs, strict=True))
         return [given[j] if j in given else zeros(s) for j, s in enumerate(layout_of(self).outs)]
 
-    def _transposed_forward(self, residuals: Tensors, gs: Optional, needs: tuple[bool, ...]) -> Optional:
+    def _transposed_forward(
+        self, residuals: Tensors, gs: MaybeTensors, needs: tuple[bool, ...]
+    ) -> MaybeTensors:
         layout = layout_of(self)
         if not self.has_forward_rule:
             raise UnsupportedOperationError(
@@ -214,7 +216,7 @@ class Rules:
 
     # ---- what a rule returns
 
-    def _checked(self, results: Sequence[Any], needs: tuple[bool, ...]) -> Optional:
+    def _checked(self, results: Sequence[Any], needs: tuple[bool, ...]) -> MaybeTensors:
         specs = layout_of(self).inputs
         if len(results) != len(specs):
             raise self._miscounted("backward", "gradient", "input", len(specs), len(results))
@@ -232,7 +234,7 @@ class Rules:
             remedy="return one for each, in order",
         )
 
-    def _followed(self, tree: Any, gs: Optional, needs: tuple[bool, ...]) -> list[bool]:
+    def _followed(self, tree: Any, gs: MaybeTensors, needs: tuple[bool, ...]) -> list[bool]:
         """For each result of `backward`, whether it can be followed back to the incoming gradients.
 
         It is linear in them, so a result that cannot is either zero or computed behind our back.

@@ -14,15 +14,15 @@ from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import current_mode, is_constant
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Traced, staging
+from everyo.core.traced import Traced, downwards, staging
 from everyo.errors import DTypeError, GraphStateError, ShapeError, UnsupportedOperationError
 from everyo.ops import creation, ranges
 from everyo.transforms.forward import Dual
-from everyo.transforms.levels import as_tensor, raised
+from everyo.transforms.levels import raised
 from everyo.transforms.trees import flatten, unflatten
 
 Tensors = list[Tensor]
-Optional = list[Tensor | None]
+MaybeTensors = list[Tensor | None]
 Spec = tuple[tuple[int, ...], Any]
 
 
@@ -117,15 +117,11 @@ noting: ContextVar[bool] = ContextVar("everyo_noting", default=True)
 def carriers(x: Any) -> set[Any]:
     """Return who differentiates with respect to `x`: interpreters, and None for the eager tape."""
     found: set[Any] = set()
-    while isinstance(x, Tensor):
-        data = x.data
-        if not isinstance(data, Traced):
-            if x.grad_node is not None:
-                found.add(None)
-            break
-        if x.grad_node is not None or isinstance(data, Dual) or data.interpreter.follows:
-            found.add(data.interpreter)
-        x = data.below
+    for t in downwards(x):
+        data = t.data
+        inside = isinstance(data, Traced)
+        if t.grad_node is not None or (inside and (isinstance(data, Dual) or data.interpreter.follows)):
+            found.add(data.interpreter if inside else None)
     return found
 
 
@@ -134,7 +130,7 @@ def carries(x: Any) -> bool:
     return bool(carriers(x))
 
 
-def differentiated(inputs: Sequence[Any]) -> bool:
+def needs_rules(inputs: Sequence[Any]) -> bool:
     """Return whether a call on `inputs` needs its derivative rules; in a compiled function it may."""
     if staging.get() is not None and noting.get():
         return any(isinstance(x, Tensor) and floating(x.dtype) for x in inputs)
@@ -157,7 +153,7 @@ def fitted(name: str, rule: str, value: Any, spec: Spec, what: str) -> Tensor | 
             found=type(value).__name__,
             remedy="return a tensor, or None for zero",
         )
-    value = as_tensor(value)
+    value = creation.as_tensor(value)
     if tuple(value.shape) != shape:
         raise ShapeError(
             f"{what} that {rule} returned has the wrong shape",

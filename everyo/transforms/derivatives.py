@@ -10,7 +10,7 @@ from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_integers
+from everyo.ops.axes import as_integers, explained
 from everyo.transforms.callables import require_function, require_transformable
 from everyo.transforms.custom_values import conjugated
 from everyo.transforms.directions import fitting
@@ -128,6 +128,7 @@ class Arguments:
         return function(*args, **kwargs)
 
 
+@explained
 def value_and_grad(
     function: Function,
     argnums: int | Sequence[int] | None = None,
@@ -192,6 +193,7 @@ def _differentiated(
     return arguments.result(gradients), aux, output, recorder
 
 
+@explained
 def grad(
     function: Function,
     argnums: int | Sequence[int] | None = None,
@@ -240,6 +242,7 @@ def gradient_of(function: Function, argnums: Any, argnames: Any, has_aux: bool, 
     return transformed
 
 
+@explained
 def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     """Return the value of a function and its pullback.
 
@@ -303,6 +306,7 @@ def pullback(function: Function, *primals: Any) -> tuple[Any, Callable[[Sequence
     return results, pull
 
 
+@explained
 def linearize(function: Function, *primals: Any) -> tuple[Any, Function]:
     """Return the value of a function and its pushforward at a point, without evaluating it again.
 

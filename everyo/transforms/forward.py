@@ -9,13 +9,16 @@ from everyo.core.dispatch import wrap
 from everyo.core.modes import begin, current_mode, is_constant
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive
 from everyo.core.registry import op
+from everyo.core.repair import may_repair, repair, watch_over
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced, staging
-from everyo.core.walk import may_repair, repair, watch_over
 from everyo.errors import DTypeError, GraphStateError, describe
+from everyo.guidance.conversions import instead
+from everyo.ops.axes import explained
+from everyo.ops.creation import as_tensor
 from everyo.transforms.callables import require_function
 from everyo.transforms.directions import fitting
-from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.transforms.levels import lower, raised
 from everyo.transforms.trees import (
     differentiable,
     flatten,
@@ -45,7 +48,9 @@ class Dual(Traced):
                 inputs=describe(self),
                 expected="a tensor that is not differentiated",
                 found="a value inside jvp",
-                remedy="detach it first: x.detach().numpy()",
+                remedy=instead(
+                    "detach it first: x.detach().numpy()", "; for an array without it x.detach().numpy()"
+                ),
             )
         return self.below
 
@@ -151,6 +156,7 @@ def _zero(primal: Any) -> Any:
     return op.zeros_like(primal) if hasattr(primal, "shape") else None if primal is None else 0.0
 
 
+@explained
 def jvp(
     function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
 ) -> Any:

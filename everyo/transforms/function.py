@@ -10,10 +10,11 @@ from everyo.core.device import backend_of
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOperationError, describe
 from everyo.ops.axes import normalize_axis
+from everyo.ops.creation import as_tensor
 from everyo.transforms.custom_calls import call
 from everyo.transforms.custom_rules import Rules
-from everyo.transforms.custom_values import Optional, Tensors, carries, detached, differentiated
-from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.transforms.custom_values import MaybeTensors, Tensors, carries, detached, needs_rules
+from everyo.transforms.levels import lower, raised
 from everyo.transforms.trees import as_axis, flatten
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -80,7 +81,7 @@ class _Application(Rules):
         self.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         self.tensors = [a for a in args if isinstance(a, Tensor)]
         self.args = self.constants = [None if isinstance(a, Tensor) else a for a in args]
-        self.needs = [differentiated([a]) for a in args]
+        self.needs = [needs_rules([a]) for a in args]
         self.once = getattr(kind.backward, "once_differentiable", False)
         self.several = False
         self.frame: list[Any] = []  # the results that are no tensors, None for those that are
@@ -155,7 +156,7 @@ class _Application(Rules):
         vars(ctx).update(attributes)
         return ctx
 
-    def backward(self, kept: Any, gs: Optional, needs: tuple[bool, ...]) -> Optional:
+    def backward(self, kept: Any, gs: MaybeTensors, needs: tuple[bool, ...]) -> MaybeTensors:
         values = iter(gs)
         listed = [next(values) if hole else None for hole in self.holes]
         returned = self.kind.backward(self._context(kept, needs), *listed)
@@ -175,7 +176,7 @@ class _Application(Rules):
                 )
         return [found[i] for i in self.places]
 
-    def forward_rule(self, kept: Any, inputs: Tensors, tangents: Optional) -> Optional:
+    def forward_rule(self, kept: Any, inputs: Tensors, tangents: MaybeTensors) -> MaybeTensors:
         ctx = self._context(kept, tuple(t is not None for t in tangents))
         moving = dict(zip(self.places, tangents, strict=True))
         returned = self.kind.jvp(ctx, *(moving.get(i) for i in range(len(self.args))))
@@ -327,7 +328,7 @@ class Function:
         rules = _Application(cls, args)
         tensors, rules.tensors = rules.tensors, []  # what the backward pass needs is kept elsewhere
         batched = rules.has_batch and any(x.level for x in tensors)
-        if not (differentiated(tensors) or batched):
+        if not (needs_rules(tensors) or batched):
             if any(map(carries, tensors)):  # in a `no_grad` block, where `forward` may compute in NumPy
                 tensors = detached(tensors)
             listed = rules.returned(rules.evaluate(tensors)[0])

@@ -12,18 +12,17 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from everyo.core.modes import switched
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.core.walk import recording
 from everyo.errors import DTypeError, ShapeError, UnsupportedOperationError, describe
-from everyo.ops.creation import zeros
+from everyo.ops.creation import as_tensor, zeros
 from everyo.transforms import krylov
 from everyo.transforms.callables import require_function
 from everyo.transforms.carry import differentiated, leaf_names, same_leaves, same_structure, tensors_of
-from everyo.transforms.levels import as_tensor
 from everyo.transforms.programs import program_of
 from everyo.transforms.systems import Jacobian, Linear, root, solution
-from everyo.transforms.trees import differentiable, flatten, tree_map, unflatten
+from everyo.transforms.trees import differentiable, flatten, parted, tree_map, unflatten
 
 __all__ = [
     "custom_fixed_point",
@@ -95,18 +94,10 @@ def custom_root(
         @functools.wraps(solver)
         def solved(init: Any, *params: Any, **options: Any) -> Any:
             _refuse_options(options)
-            leaves, structure = flatten(params)
-            places = [i for i, leaf in enumerate(leaves) if _is_numeric(leaf)]
-            given = [as_tensor(leaves[i]) for i in places]
-
-            def filled(tensors: Sequence[Tensor]) -> Any:
-                row = list(leaves)
-                for i, x in zip(places, tensors, strict=True):
-                    row[i] = x
-                return unflatten(structure, row)
-
+            numeric, filled = parted(params, _is_numeric)
+            given = [as_tensor(x) for x in numeric]
             constants = [_constant(x) for x in given]
-            with recording(False):
+            with switched(grad=False):
                 found = solver(tree_map(_constant, init), *filled(constants), **options)
             found, aux = found if has_aux else (found, None)
             xs, form = tensors_of(found)
@@ -127,7 +118,7 @@ def custom_root(
                 same_structure(out_form, form, "custom_root", "the residual, compared with x,")
                 return out
 
-            with recording(True):
+            with switched(grad=True):
                 program, captured, values = program_of(residual, [*xs, *constants])
             same_leaves(values, xs, leaf_names(form, "optimality_fun(x)"), "custom_root")
             system = Jacobian(program, len(xs), _on_trees(solve, form), "custom_root")
@@ -275,11 +266,7 @@ def solve_cg(matvec: Function, b: Any, *, rtol: float | None = None, max_steps: 
     >>> print(eo.implicit.solve_cg(lambda x: 2 * x, eo.tensor([2.0, 4.0])))
     [1. 2.]
     """
-
-    def method(product: Any, transpose: Any, b: Tensor, rtol: float, steps: int) -> Tensor:
-        return krylov.conjugate_gradients(product, b, rtol, steps)
-
-    return _solved(matvec, b, method, rtol, max_steps, "solve_cg", symmetric=True)
+    return _solved(matvec, b, _alone(krylov.conjugate_gradients), rtol, max_steps, "solve_cg", symmetric=True)
 
 
 def solve_gmres(matvec: Function, b: Any, *, rtol: float | None = None, max_steps: int | None = None) -> Any:
@@ -307,11 +294,7 @@ def solve_gmres(matvec: Function, b: Any, *, rtol: float | None = None, max_step
     >>> print(eo.round(eo.implicit.solve_gmres(lambda x: A @ x, eo.tensor([2.0, 3.0]))))
     [-3.  1.]
     """
-
-    def method(product: Any, transpose: Any, b: Tensor, rtol: float, steps: int) -> Tensor:
-        return krylov.gmres(product, b, rtol, steps)
-
-    return _solved(matvec, b, method, rtol, max_steps, "solve_gmres")
+    return _solved(matvec, b, _alone(krylov.gmres), rtol, max_steps, "solve_gmres")
 
 
 def solve_normal_cg(
@@ -344,6 +327,11 @@ def solve_normal_cg(
     [-3.  1.]
     """
     return _solved(matvec, b, krylov.normal_equations, rtol, max_steps, "solve_normal_cg")
+
+
+def _alone(method: Function) -> Function:
+    """Return a method that needs no product with the transpose as one that is given it."""
+    return lambda product, transpose, *rest: method(product, *rest)
 
 
 def _solved(
@@ -387,7 +375,7 @@ def _linear_solve(
         return out
 
     origin = [zeros(x.shape, dtype=x.dtype, device=x.device) for x in leaves]
-    with recording(True):
+    with switched(grad=True):
         program, captured, values = program_of(product, origin, operation)
     same_leaves(values, leaves, leaf_names(form, "matvec(b)"), operation)
     system = Linear(program, len(leaves), solver, operation, transposed, symmetric)

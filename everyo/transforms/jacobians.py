@@ -9,6 +9,7 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.ops.axes import explained
 from everyo.transforms.callables import require_transformable
 from everyo.transforms.derivatives import Arguments, gradient_of, on_tape, pulled_back
 from everyo.transforms.forward import along, push
@@ -41,6 +42,7 @@ def _moved(block: Tensor, rank: int) -> Tensor:
     return op.transpose(block, axes=axes) if rank and rank < block.ndim else block
 
 
+@explained
 def jacrev(
     function: Function,
     argnums: int | Sequence[int] | None = None,
@@ -139,6 +141,7 @@ def _joined(row: Sequence[Tensor], points: Sequence[Tensor], output: Tensor) -> 
     return [promoted(b, p, output.dtype) for b, p in zip(blocks, points, strict=True)]
 
 
+@explained
 def jacfwd(
     function: Function,
     argnums: int | Sequence[int] | None = None,
@@ -209,6 +212,7 @@ def _forward(
     return transformed
 
 
+@explained
 def jacobian(
     function: Function,
     argnums: int | Sequence[int] | None = None,
@@ -256,6 +260,7 @@ def jacobian(
     return transformed
 
 
+@explained
 def hessian(
     function: Function,
     argnums: int | Sequence[int] | None = None,
@@ -341,6 +346,7 @@ def _as_arguments(
     return ((primals,), (vectors,), True) if bare else (primals, vectors, False)
 
 
+@explained
 def hvp(function: Function, primals: Any, tangents: Any) -> Any:
     """Return the product of the Hessian of a scalar function with a vector: forward over reverse mode.
 
@@ -381,6 +387,7 @@ def hvp(function: Function, primals: Any, tangents: Any) -> Any:
     return product[0] if bare else product
 
 
+@explained
 def vhp(function: Function, primals: Any, cotangents: Any) -> Any:
     """Return the product of a vector with the Hessian of a scalar function: reverse over reverse mode.
 

@@ -7,7 +7,6 @@ from typing import Any
 from everyo.core.dispatch import wrap
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Traced, staging
-from everyo.ops.creation import as_tensor as as_tensor
 
 
 def lower(x: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from everyo.core.dispatch import wrap
+from everyo.core.dispatch import each, wrap
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import is_constant
 from everyo.core.primitive import ALL, BILINEAR, LINEAR, OUT, Primitive
@@ -18,8 +18,8 @@ from everyo.core.tape import OutputNode
 from everyo.core.tensor import Tensor
 from everyo.core.traced import innermost
 from everyo.errors import EveryOError, UnsupportedOperationError
-from everyo.ops.creation import zeros
-from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.ops.creation import as_tensor, zeros
+from everyo.transforms.levels import lower, raised
 from everyo.transforms.reverse import LevelTape, Taped
 
 Refuse = Callable[[str], EveryOError]  # returns the error for what was found
@@ -73,7 +73,7 @@ def is_nonzero(value: Any) -> bool:
     """Whether a value, or one of several, has an element that is neither zero nor NaN."""
     if isinstance(value, tuple):
         return any(map(is_nonzero, value))
-    array = innermost(value) if isinstance(value, Tensor) else value
+    array = innermost(value)
     return bool(((array != 0) & (array == array)).any())
 
 
@@ -111,9 +111,8 @@ class LinearTape(LevelTape):
         moving = [self.mine(x) for x in inputs]
         values = [x.data.below if m else lower(x) for x, m in zip(inputs, moving, strict=True)]
         out = primitive(*values, **params)
-        several = isinstance(out, tuple)
         if primitive.options.get("constant"):
-            return tuple(map(raised, out)) if several else raised(out)
+            return each(raised, out)
         culprit = next(
             (x.data.culprit for x, m in zip(inputs, moving, strict=True) if m and x.data.culprit), None
         )
@@ -127,7 +126,7 @@ class LinearTape(LevelTape):
         if culprit is None:
             mask = sum(1 << i for i, m in enumerate(moving) if m)
             node = self._record(primitive, inputs, values, params, out, mask)
-        if not several:
+        if not isinstance(out, tuple):
             return self._followed(out, node, culprit or primitive.name)
         return tuple(
             self._followed(o, node and OutputNode(node, i), culprit or primitive.name)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from everyo.core.dispatch import wrap
+from everyo.core.dispatch import each, wrap
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
@@ -37,10 +36,7 @@ class Watch(Interpreter):
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute on the level below; what has no derivative stays there."""
         out = primitive(*(x.data.below if self.mine(x) else lower(x) for x in inputs), **params)
-        if primitive.vjp is None:
-            return tuple(map(raised, out)) if isinstance(out, tuple) else raised(out)
-        made = [wrap(Traced(self, o)) for o in (out if isinstance(out, tuple) else (out,))]
-        return tuple(made) if isinstance(out, tuple) else made[0]
+        return each(raised if primitive.vjp is None else lambda o: wrap(Traced(self, o)), out)
 
 
 def units(tensors: Sequence[Tensor], start: int, stop: int) -> list[Tensor]:
@@ -69,12 +65,12 @@ def in_batches(
     total, start = sum(t.size for t in tensors), 0
     parts: list[list[Tensor]] = []
     widest = max([innermost(t).size for t in (*tensors, *others)], default=1)
-    step = min(at_once(widest), FIRST) if chunk_size is None else operator.index(chunk_size)
+    step = min(at_once(widest), FIRST) if chunk is None else chunk
     while start < total or not parts:
         stop = min(start + step, total)
-        rows = mapped(one, units(tensors, start, stop), chunk)
+        rows = mapped(one, units(tensors, start, stop))
         parts.append(rows)
-        if chunk_size is None and start == 0 < stop:
+        if chunk is None and start == 0 < stop:
             step = at_once(max([widest, *(innermost(row).size // stop for row in rows)]))
         start = stop
     return (

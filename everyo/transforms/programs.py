@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from everyo.core.dispatch import wrap
+from everyo.core.dispatch import each, wrap
 from everyo.core.modes import begin, is_constant
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced
 from everyo.errors import UnsupportedOperationError, describe
-from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.ops.creation import as_tensor
+from everyo.transforms.levels import lower, raised
 from everyo.transforms.linearity import is_nonzero, obstacle
 
 Tensors = list[Tensor]
@@ -123,12 +124,12 @@ class Recorder(Interpreter):
         out = primitive(*values, **params)
         culprit = self._culprit(primitive, inputs, values, params, out) if self.linear else None
         start = self.size
-        made = [self.place(o, culprit) for o in (out if isinstance(out, tuple) else (out,))]
+        made = each(lambda o: self.place(o, culprit), out)
         places, constants = [p for p, _ in operands], [c for _, c in operands]
         self.steps.append(Step(primitive, places, constants, params, range(start, self.size)))
         if is_constant(self.level) and primitive.name != "stop_gradient":
-            made = [op.stop_gradient(x) for x in made]
-        return tuple(made) if isinstance(out, tuple) else made[0]
+            return each(op.stop_gradient, made)
+        return made
 
     def _culprit(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.transforms.levels import as_tensor
+from everyo.ops.creation import as_tensor
 from everyo.transforms.trees import flatten, unflatten
 
 

@@ -11,16 +11,16 @@ from typing import Any
 
 from everyo.core.backward import enter, leave
 from everyo.core.copying import same_value
-from everyo.core.dispatch import _carries_gradient, record, wrap
-from everyo.core.modes import Mode, ModeSwitch, begin, current_mode, is_constant, is_grad_enabled
+from everyo.core.dispatch import carries_gradient, each, record, wrap
+from everyo.core.modes import begin, current_mode, is_constant, is_grad_enabled, switched
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tape import Node, OutputNode, VariableNode, next_age
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Changes, Interpreter, Traced, depth, require_outer, undo
-from everyo.core.walk import Walk, recording
-from everyo.ops.creation import fresh
-from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.core.traced import Changes, Interpreter, Traced, depth, require_outer, reveal, undo
+from everyo.core.walk import Walk
+from everyo.ops.creation import as_tensor, fresh
+from everyo.transforms.levels import lower, raised
 
 
 class Taped(Traced):
@@ -38,7 +38,7 @@ class LevelTape(Interpreter):
         super().__init__()
         self._receivers: list[Tensor] = []
         mode = begin(self.level)
-        self._block = None if mode.held < 0 else _Block(mode)
+        self._block = None if mode.held < 0 else switched(grad=mode.grad, held=mode.held)
 
     def variable(self, x: Tensor) -> Tensor:
         """Return a leaf of this level that stands for `x`."""
@@ -53,19 +53,15 @@ class LevelTape(Interpreter):
         """Compute on the level below; record the call if an operand of this level has a node."""
         values, mask = [], 0
         for i, x in enumerate(inputs):
-            data = x.data if isinstance(x, Tensor) else None
-            if (
-                data.__class__ is not Taped or data.interpreter is not self
-            ):  # as `mine` does, without its call
-                values.append(lower(x))
-                continue
-            values.append(data.below)
-            if x.grad_node is not None:
+            data: Any = x.data if isinstance(x, Tensor) else None
+            mine = data.__class__ is Taped and data.interpreter is self  # as `mine` does, without its call
+            values.append(data.below if mine else lower(x))
+            if mine and x.grad_node is not None:
                 mask |= 1 << i
         out = primitive.on(values, params)
-        recorded = mask and primitive.vjp is not None and _carries_gradient(out)
+        recorded = mask and primitive.vjp is not None and carries_gradient(out)
         if not recorded or (current_mode().held >= 0 and is_constant(self.level)):
-            return tuple(raised(o) for o in out) if isinstance(out, tuple) else raised(out)
+            return each(raised, out)
         recording = record if self._block is None else self._record
         node = recording(primitive, inputs, values, params, out, mask)
         if isinstance(out, tuple):
@@ -85,12 +81,12 @@ class LevelTape(Interpreter):
         if self._block is not None:
             with self._block:
                 values = [_held(v) for v in values]
-                out = tuple(map(_held, out)) if isinstance(out, tuple) else _held(out)
+                out = each(_held, out)
         return record(primitive, inputs, values, params, out, mask)
 
     def _parts(self, out: tuple[Any, ...], node: Node) -> tuple[Any, ...]:
         return tuple(
-            None if o is None else self._linked(o, OutputNode(node, i)) if _carries_gradient(o) else raised(o)
+            None if o is None else self._linked(o, OutputNode(node, i)) if carries_gradient(o) else raised(o)
             for i, o in enumerate(out)
         )
 
@@ -125,30 +121,9 @@ class LevelTape(Interpreter):
         return raised(result.data.below) if self.mine(result) else as_tensor(result)
 
 
-class _Block(ModeSwitch):
-    """Records as little as another mode does."""
-
-    def __init__(self, around: Mode) -> None:
-        self.around = around
-
-    def change(self, mode: Mode) -> Mode:
-        return mode.replace(grad=self.around.grad, held=self.around.held)
-
-
 def _held(value: Any) -> Any:
     """Return a value as the current block takes it: constant, but to what runs inside the block."""
     return op.alias(value) if isinstance(value, Tensor) else value
-
-
-class _Recording(recording):
-    """Records, and notes in-place statements for the tape."""
-
-    def __init__(self, changes: Changes) -> None:
-        super().__init__(True)
-        self.changes = changes
-
-    def change(self, mode: Mode) -> Mode:
-        return mode.replace(grad=True, changes=self.changes)
 
 
 class EagerTape:
@@ -159,7 +134,7 @@ class EagerTape:
     def __init__(self) -> None:
         self._born = next_age()
         self._changes = Changes(self._born)
-        self._recording = _Recording(self._changes)
+        self._recording = switched(grad=True, changes=self._changes)
         self._receivers: list[Tensor] = []
         self._within: set[Node] = set()
 
@@ -176,6 +151,8 @@ class EagerTape:
             around = current_mode().changes
             if around is not None:  # values of the function around this one
                 around.entries += others
+        if exc[1] is not None:
+            reveal(exc[1])
 
     def _depends(self, x: Tensor) -> bool:
         """Whether a tensor was computed from the variables."""

@@ -10,7 +10,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.axes import as_integer, explained, normalize_axis
 from everyo.ops.creation import zeros
 from everyo.transforms.callables import require_function
 from everyo.transforms.carry import Carry, leaf_names, same_leaves, same_structure, tensors_of
@@ -21,6 +21,7 @@ from everyo.transforms.vectorize import vmap
 __all__ = ["associative_scan", "map", "scan"]
 
 
+@explained
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
@@ -84,14 +85,14 @@ def scan(
     stages = staging.get()
     if stages is not None:
         return stages.scan(f, init, xs, length, reverse)
-    elements, count = _elements(xs, length)
+    elements, count = elements_of(xs, length)
     if unroll is not True and (not isinstance(unroll, int) or unroll < 1):
         raise ArgumentError(
             "unroll is no positive int", operation="scan", expected="1 or more", found=repr(unroll)
         )
     carry = Carry(init, "scan")
     if count == 0:
-        _, y = _pair(f(carry.copied(carry.leaves), elements(None)))
+        _, y = pair_of(f(carry.copied(carry.leaves), elements(None)))
         leaves, structure = tensors_of(y)
         empty = [zeros((0, *y.shape), dtype=y.dtype, device=y.device) for y in leaves]
         return carry.tree(), unflatten(structure, empty)
@@ -102,7 +103,7 @@ def scan(
         rows = []
         for i in steps:
             x = elements(i)
-            leaves, y = carry.advance(lambda tree, x=x: _pair(f(tree, x)), leaves)  # type: ignore[misc]
+            leaves, y = carry.advance(lambda tree, x=x: pair_of(f(tree, x)), leaves)  # type: ignore[misc]
             rows.append(outputs.matched(y))
         return [*leaves, *(x for row in rows for x in row)]
 
@@ -140,7 +141,7 @@ class _Outputs:
         return leaves
 
 
-def _pair(result: Any) -> tuple[Any, Any]:
+def pair_of(result: Any) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise ArgumentError(
             "the function returned no pair",
@@ -152,7 +153,7 @@ def _pair(result: Any) -> tuple[Any, Any]:
     return result
 
 
-def _elements(xs: Any, length: int | None) -> tuple[Callable[[int | None], Any], int]:
+def elements_of(xs: Any, length: int | None) -> tuple[Callable[[int | None], Any], int]:
     """Return a function that gives the i-th elements of `xs` (zeros for None), and how many there are."""
     leaves, structure = tensors_of(xs)
     lengths = []
@@ -201,6 +202,7 @@ def _elements(xs: Any, length: int | None) -> tuple[Callable[[int | None], Any],
     return element, count
 
 
+@explained
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Apply a function to each element along the first axis of `xs`, one after the other.
 
@@ -237,6 +239,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     return vmap(f, chunk_size=batch_size)(xs)
 
 
+@explained
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """All the partial results of an associative operation along an axis, in logarithmic depth.
 

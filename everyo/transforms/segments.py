@@ -14,12 +14,12 @@ from typing import Any
 from everyo.core import traced
 from everyo.core.copying import same_value
 from everyo.core.dispatch import note
-from everyo.core.modes import Mode, ModeSwitch, current_mode
+from everyo.core.modes import current_mode, switched
 from everyo.core.primitive import OUT, STATIC
 from everyo.core.tape import LeafNode, Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Interpreter, Traced
-from everyo.core.walk import Walk, recording, watch_over
+from everyo.core.traced import Interpreter, Traced, innermost
+from everyo.core.walk import Walk
 from everyo.errors import ArgumentError, GraphStateError
 from everyo.ops.replay import Draws
 from everyo.transforms.forward import Dual
@@ -42,7 +42,7 @@ def segment(run: Run, leaves: Leaves) -> Leaves:
     born = next_age()
     with payload.draws.noted():
         results = run(payload.leaves)
-    payload.values = [_array(x) for x in results]
+    payload.values = [innermost(x) for x in results]
     around = _Surroundings((*leaves, *results))
     for tape, parts in _recorded(results, born).items():
         plan = _Rerun(tape, list(parts), _outside([t.grad_node for t in parts.values()], born), around)
@@ -94,22 +94,19 @@ class _Payload:
         """Whether a second run has read and computed the same values."""
         for node, data in self.read.items():
             leaf = node.leaf()
-            if leaf is not None and not _same(_array(leaf), _array(data)):
+            if leaf is not None and not _same(innermost(leaf), innermost(data)):
                 return False
-        return all(map(_same, map(_array, results), self.values))
+        return all(map(_same, map(innermost, results), self.values))
 
 
-class _Surroundings(ModeSwitch):
+class _Surroundings:
     """The levels, batches and mode of a segment's first run, in which it can run again."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self.interpreters = {i for x in tensors for i in _interpreters(x)}
         self.depth, self.batches = traced.depth(), traced.batches.get()
         mode = current_mode()
-        self.grad, self.held = mode.grad, mode.held
-
-    def change(self, mode: Mode) -> Mode:
-        return mode.replace(grad=self.grad, held=self.held)
+        self.mode = switched(grad=mode.grad, held=mode.held)
 
     @contextmanager
     def again(self) -> Iterator[None]:
@@ -120,7 +117,7 @@ class _Surroundings(ModeSwitch):
         for interpreter in ended:
             interpreter.active = True
         try:
-            with self:
+            with self.mode:
                 yield
         finally:
             for interpreter in ended:
@@ -177,13 +174,7 @@ class _Rerun:
             output = outputs.get(self.places[i])
             if output is not None:  # or else all that it was computed from is frozen by now
                 walk.seed(output.grad_node, cotangent)  # type: ignore[arg-type]
-        backend = results[0].backend
-        with watch_over(backend) as walk.watch:
-            if create_graph:
-                with recording(True):
-                    walk._walk(born)
-            else:
-                walk._walk(born)
+        walk.run(results[0].backend, born)
         return [walk.pending.get(parent) for parent in self.parents]
 
 
@@ -231,13 +222,6 @@ def _outside(roots: Sequence[Any], born: int) -> list[Node]:
                 seen.add(parent)
                 inside.append(parent)
     return list(outside)
-
-
-def _array(x: Any) -> Any:
-    """Return the array at the bottom of a value."""
-    while isinstance(x, (Tensor, Traced)):
-        x = x.data if isinstance(x, Tensor) else x.below
-    return x
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -10,10 +10,10 @@ from typing import Any
 
 from everyo.core.batching import looped
 from everyo.core.dispatch import wrap
+from everyo.core.modes import switched
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.core.walk import recording
 from everyo.errors import UnsupportedOperationError, describe
 from everyo.ops.creation import zeros
 from everyo.transforms import krylov
@@ -146,7 +146,7 @@ def _late(make: Callable[[], Product]) -> Product:
 def _solve(xp: Any, *arrays: Any, system: System, checked: bool) -> Any:
     """Solve ``A(c) u = b``: `arrays` are b and c. `checked` refuses what is no solution."""
     b, c = [wrap(a) for a in arrays[: system.count]], [wrap(a) for a in arrays[system.count :]]
-    with recording(True):  # a vjp inside needs it; nothing here is linked to a graph outside
+    with switched(grad=True):  # a vjp inside needs it; nothing here is linked to a graph outside
         products = system.products(c, b)
         if system.solver is None:
             vectors = [krylov.on_vectors(p, b) for p in products]

@@ -18,7 +18,7 @@ from everyo.core.keys import Typed, typed
 from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_flag, require_callable
+from everyo.ops.axes import as_flag, explained, require_callable
 from everyo.ops.creation import as_tensor, asarray
 
 NAMESPACE = "everyo"
@@ -126,6 +126,33 @@ def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
     if structure is None:
         return leaves[0]
     return _optree().tree_unflatten(structure, leaves)
+
+
+@explained
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, Tensor)
+
+
+def parted(
+    tree: Any, belongs: Callable[[Any], bool] = _is_tensor
+) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+    """Return the leaves of a tree that are tensors, and a function that rebuilds it around others.
+
+    `belongs` chooses other leaves. The function does not hold those that were taken.
+    """
+    leaves, structure = flatten(tree)
+    places = [i for i, leaf in enumerate(leaves) if belongs(leaf)]
+    taken = [leaves[i] for i in places]
+    for i in places:
+        leaves[i] = None
+
+    def rebuild(others: Sequence[Any]) -> Any:
+        row = list(leaves)
+        for i, x in zip(places, others, strict=True):
+            row[i] = x
+        return unflatten(structure, row)
+
+    return taken, rebuild
 
 
 def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:

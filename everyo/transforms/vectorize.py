@@ -22,12 +22,15 @@ from everyo.errors import (
     UnsupportedOperationError,
     describe,
 )
-from everyo.ops.axes import normalize_axis
+from everyo.guidance.conversions import instead
+from everyo.ops.axes import explained, normalize_axis
+from everyo.ops.creation import as_tensor
 from everyo.transforms.callables import require_function
-from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.transforms.levels import lower, raised
 from everyo.transforms.trees import as_axis, broadcast_prefix, flatten, returned, unflatten
 
 RANDOMNESS = ("error", "different", "same")
+_BY_EXAMPLE = "use eo.where instead of `if`, keep values as tensors, or loop over the batch in Python"
 
 
 class Batched(Traced):
@@ -49,7 +52,7 @@ class Batched(Traced):
             inputs=describe(self),
             expected="code that does not depend on a single example's value",
             found=f"a batch of {self.below.shape[0]}",
-            remedy="use eo.where instead of `if`, keep values as tensors, or loop over the batch in Python",
+            remedy=_BY_EXAMPLE if operation == "bool" else instead(_BY_EXAMPLE),
         )
 
 
@@ -117,6 +120,7 @@ def _applied(primitive: Primitive, *inputs: Any, **params: Any) -> Any:
     return apply(primitive, inputs, {**primitive.defaults, **params})
 
 
+@explained
 def vmap(
     function: Callable[..., Any],
     in_axes: Any = 0,
@@ -210,10 +214,10 @@ def as_chunk(value: Any) -> int | None:
     return _number("chunk_size", value, 1)
 
 
-def mapped(function: Callable[..., Any], tensors: Sequence[Tensor], chunk: int | None) -> Any:
-    """Return ``vmap(function, chunk_size=chunk)(*tensors)``."""
+def mapped(function: Callable[..., Any], tensors: Sequence[Tensor]) -> Any:
+    """Return ``vmap(function)(*tensors)``."""
     axes = (0,) * len(tensors)
-    return _over(lambda inner: function(*inner), tensors, axes, tensors[0].shape[0], 0, chunk, "error")
+    return _over(lambda inner: function(*inner), tensors, axes, tensors[0].shape[0], 0, None, "error")
 
 
 def _over(

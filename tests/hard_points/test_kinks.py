@@ -221,3 +221,14 @@ def test_untaken_branches_leak_nothing():
         np.testing.assert_equal(gradients, [[1.0, 0.0], [-1.0, 0.0]])
         _, (gradient,) = derivatives(lambda x: x * x**0.5, [4.0])
         np.testing.assert_allclose(gradient, [3.0])
+
+
+@pytest.mark.parametrize("order", [-1, -2.5])
+def test_norms_of_negative_order_are_flat_at_infinity(order):
+    value, (gradient,) = derivatives(lambda x: eo.vector_norm(x, ord=order), [INF, 1.0, 2.0])
+    finite = 1 + 2.0**order
+    assert value.item() == pytest.approx(finite ** (1 / order), rel=1e-14)
+    slope = [finite ** (1 / order - 1) * x ** (order - 1) for x in (1.0, 2.0)]
+    assert gradient.tolist() == pytest.approx([0.0, *slope], rel=1e-14)
+    forward = eo.jvp(lambda x: eo.vector_norm(x, ord=order), (eo.tensor([INF, 1.0, 2.0]),), (eo.ones(3),))[1]
+    assert forward.item() == pytest.approx(sum(slope), rel=1e-6)

@@ -203,3 +203,26 @@ def test_conditions_of_singular_matrices_are_infinite():
             found = eo.linalg.cond(x, p).item()
             assert found == np.inf or found > 1e15
     assert eo.linalg.cond(np.diag([1.0, 0.0])).item() == np.inf
+
+
+@pytest.mark.parametrize("name", ["logm", "sqrtm", "matrix_exp"])
+@pytest.mark.parametrize("matrix", [[[2.0, 1.0, 0.0], [0.3, 3.0, 1.0], [0.0, 0.2, 4.0]], np.eye(3) * 1.5])
+@pytest.mark.parametrize("scale", [1e-310, 1e-20, 1e300])
+def test_matrix_functions_are_linear_in_directions_of_any_size(name, matrix, scale):
+    f, x = getattr(eo.linalg, name), eo.asarray(np.array(matrix))
+    along = lambda size: eo.jvp(f, (x,), (eo.asarray(np.full((3, 3), size)),))[1].numpy()  # noqa: E731
+    # A number of 1e-310 has 14 bits less.
+    close(along(scale) / scale, along(1.0), 1e-12 if scale > 1e-300 else 1e-10)
+    slope = gradient(lambda x: (f(x) * scale).sum(), matrix) / scale
+    close(slope, gradient(lambda x: f(x).sum(), matrix), 1e-12 if scale > 1e-300 else 1e-10)
+
+
+def test_pseudoinverses_of_matrices_far_down():
+    x, t = np.array([[1.0, 2.0, 0.5], [-0.3, 1.0, 0.2], [0.7, -1.1, 1.5]]), np.ones((3, 3))
+    inverse = floats(exact(x) ** -1)
+    b = np.array([1.0, -2.0, 0.5])
+    point, along = (eo.asarray(x * 1e-160),), (eo.asarray(t * 1e-160),)
+    expected = -inverse @ t @ inverse
+    close(eo.jvp(eo.linalg.pinv, point, along)[1].numpy() * 1e-160, expected, 1e-13)
+    solution = eo.jvp(lambda x: eo.linalg.lstsq(x, eo.asarray(b))[0], point, along)[1].numpy()
+    close(solution * 1e-160, expected @ b, 1e-13)

@@ -129,6 +129,15 @@ def test_second_derivatives_stay_finite(name):
             np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-12, err_msg=f"at {point}")
 
 
+@pytest.mark.parametrize("name", ["arcsin", "arccos", "arctanh", "arctan", "arcsinh", "tanh", "erf", "sinh"])
+def test_second_derivatives_that_vanish_keep_their_digits(name):
+    _, derivative, _, _ = EVERYWHERE[name]
+    with mp.workdps(400):
+        for point in (1e-20, -1e-10, 1e-5, -0.01, 0.4999):
+            exact = mp.diff(derivative, mp.mpf(point))
+            agrees(second_derivative(getattr(eo, name), point), exact, 0.0, 1e-14)
+
+
 # Limits: function, point, value, derivative.
 LIMITS = [
     ("exp", -INF, 0.0, 0.0),

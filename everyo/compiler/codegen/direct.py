@@ -21,6 +21,7 @@ FUNCTIONS = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyLong_FromLong", "PyContextVar_Get",
     "Py_IncRef", "Py_DecRef", "PyType_GenericAlloc", "PyObject_Vectorcall",
     "PyList_New", "PyList_SetItem", "PyDict_Next", "PyDict_GetItem", "PyUnicode_Compare",
+    "PyMem_Malloc", "PyMem_Free", "PyErr_NoMemory",
 )  # fmt: skip
 # Objects by their addresses: None, the classes of tensors, arrays and strings, the context variables of
 # tracers, modes and default dtypes, where the dtype of the whole process is found and under which name, and
@@ -351,10 +352,15 @@ class _Writer:
         with self._when(f.make("icmp ne ptr %names, null")):
             f.line(f"store i64 {_at(f, '%names', HEADER, 'i64')}, ptr {named}")
         total = f.make(f"add i64 %count, {f.make(f'load i64, ptr {named}')}")
-        room = f.make(f"alloca ptr, i64 {f.make(f'add i64 {total}, 1')}")
+        room = self._call("PyMem_Malloc", f"i64 {f.mul(f.make(f'add i64 {total}, 1'), 8)}")
+        self._need(f.make(f"icmp ne ptr {room}, null"), "full")
         f.line(f"store ptr %self, ptr {room}")
         with f.loop(0, total) as i:
             self._set(room, f.make(f"add i64 {i}, 1"), self._word("%given", i, "ptr"))
         positional = f.make("add i64 %count, 1")
         arguments = f"ptr {self._api('usual')}, ptr {room}, i64 {positional}, ptr %names"
-        f.line(f"ret ptr {self._call('PyObject_Vectorcall', arguments)}")
+        result = self._call("PyObject_Vectorcall", arguments)
+        f.line(f"call void {self._api('PyMem_Free')}(ptr {room})")
+        f.line(f"ret ptr {result}")
+        f.start("full")
+        f.line(f"ret ptr {self._call('PyErr_NoMemory', '')}")

@@ -16,9 +16,11 @@ from everyo.compiler.codegen.segments import clamped, segments
 from everyo.compiler.codegen.text import Function, Index, literal, memory_type, type_of
 from everyo.compiler.fuse import Cluster, Member, Plan, buffer_value, is_batched_dot, is_written_out, reduced
 from everyo.compiler.graph import Op, Value
+from everyo.compiler.machine import vectors
 
 STACK = 4096  # elements of a row that lie on the stack
 MANY = 64  # turns of a loop
+TERMS = 4  # of a sum that is written out inside a loop, as its terms lie side by side
 
 
 class Kernel(Elements):
@@ -127,6 +129,9 @@ class Kernel(Elements):
             for member in nest:
                 self._write_out(member)
             return
+        if self._is_of_elements(nest):
+            self._write_elements(nest)
+            return
         with self._accumulators(nest) as steps, ExitStack() as loops:
             position: list[Index] = [loops.enter_context(self.f.loop(0, n)) for n in inner]
             idx = [*self.outer, *position]
@@ -137,6 +142,25 @@ class Kernel(Elements):
                     steps[member](idx)
                 else:
                     self._keep(member, idx)
+
+    def _is_of_elements(self, nest: list[Member]) -> bool:
+        """Whether a nest only writes elements, made of one term each or of a few that lie side by side."""
+        (axes, *others), space = {reduced(member.op) for member in nest}, nest[0].space
+        if others or any(m.sink or m.op.name == "argreduce" or m.op.out in self.plan.replaced for m in nest):
+            return False
+        few = math.prod(space[a] for a in axes) <= TERMS
+        return few and axes == tuple(range(len(space) - len(axes), len(space)))
+
+    def _write_elements(self, nest: list[Member]) -> None:
+        """Write members element by element, in vectors: sums and the like of a few terms are written out."""
+        depth, out = len(self.cluster.outer), nest[0].op.out
+        *rest, last = out.shape[depth:]
+        lanes = vectors().lanes(out.dtype)
+        with ExitStack() as loops:
+            position: list[Index] = [loops.enter_context(self.f.loop(0, n)) for n in rest]
+            position.append(loops.enter_context(self.f.vectors(last, lanes)))
+            for member in nest:
+                self._keep(member, [*self.outer, *position])
 
     def _write_product(self, member: Member) -> None:
         """Multiply the matrices of one turn of the outer loop, and of what is left of the batch."""

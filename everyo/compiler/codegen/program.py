@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from everyo.compiler import elementary
 from everyo.compiler.codegen.control import CONTROL, Control, write_control
 from everyo.compiler.codegen.cost import nanoseconds
-from everyo.compiler.codegen.entry import FIRST_CALL, RUN, THREADS, write_entry
+from everyo.compiler.codegen.entry import FIRST_CALL, RUN, THREADS
 from everyo.compiler.codegen.hints import METADATA
 from everyo.compiler.codegen.opaque import Call, Join, Product, kernel_of
 from everyo.compiler.codegen.panels import PanelKernel
@@ -74,8 +74,6 @@ class Module:
         What is wrong when the program ends with `FIRST_MESSAGE` and so on.
     arena : int
         Bytes of working memory for one call.
-    entry : Entry
-        The function that Python calls.
     states : list of State
         Inputs that outputs are written over, by the end of the program, which is entered by itself.
     bodies : list of Body
@@ -107,7 +105,7 @@ class Module:
 
     def _write(self) -> str:
         parameters = ["ptr %args", "ptr %outs", "ptr %arena", "ptr %table", "i1 %last"]
-        main = Function("everyo_main", parameters, "i32")
+        main = Function("everyo_main", parameters, "i32", False)
         self.main, self.tapes = main, Tapes(main)
         self._code = main.alloca("i32")
         pointers = {v: self._argument("%args", i) for i, v in enumerate(self.graph.inputs)}
@@ -118,10 +116,7 @@ class Module:
         self.tapes.release()
         main.line(f"ret i32 {main.make(f'load i32, ptr {self._code}')}")
         declares = {*self._declares, *elementary.declarations(self._needs), *self.tapes.declares}
-        inputs = [*self.graph.inputs, *self.constants]
-        outputs, calls = len(self.graph.outputs), len(self.calls)
-        self.entry = write_entry(inputs, len(self.graph.inputs), outputs, calls, self.states)
-        functions = [self.tapes.source, *self._kernels, main.text(), self.entry.text]
+        functions = [self.tapes.source, *self._kernels, main.text()]
         self._splits.clear()  # the kernels' own copies of their texts go with them
         self._equal.clear()
         return "\n".join([*sorted(declares), *functions, ATTRIBUTES, METADATA])

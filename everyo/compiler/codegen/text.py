@@ -14,13 +14,15 @@ from everyo.compiler.codegen.hints import hint
 
 Index = int | str  # a number known now, or the name of an i64
 BOOL = np.dtype(bool)
+FEWEST, MOST = 4, 4  # lanes of a vector, and vectors in a loop, of which the last may begin earlier
+WASTE = 1.25  # turns of such a loop for each that has to be
 APART = " #1"  # of a call: the function stays one of its own
 
 
 def type_of(dtype: Any) -> str:
     """Return the LLVM type of a scalar in a register."""
     dtype = np.dtype(dtype)
-    if dtype.kind == "f":
+    if dtype.kind == "f" and dtype.itemsize <= 8:  # wider ones are only moved, as complex numbers are
         return {2: "half", 4: "float", 8: "double"}[dtype.itemsize]
     return "i1" if dtype.kind == "b" else f"i{8 * dtype.itemsize}"
 
@@ -33,11 +35,11 @@ def memory_type(dtype: Any) -> str:
 def literal(value: Any, dtype: Any) -> str:
     """Return a constant as LLVM writes it."""
     dtype = np.dtype(dtype)
-    if dtype.kind == "f" and dtype.itemsize > 2:
+    if dtype.kind == "f" and 2 < dtype.itemsize <= 8:
         return f"0x{int(np.float64(value).view(np.uint64)):016X}"
     if dtype.kind in "fc":  # not computed with, only moved: its bits
         bits = int.from_bytes(np.asarray(value, dtype).tobytes(), sys.byteorder)
-        return f"0xH{bits:04X}" if dtype.kind == "f" else str(bits)
+        return f"0xH{bits:04X}" if dtype == np.float16 else str(bits)
     if dtype.kind == "b":
         return "true" if value else "false"
     return str(int(value))
@@ -151,6 +153,27 @@ class Function:
         turns = None if span is None else span[1] - span[0]
         self.line(f"br label %head{k}{hint(self.lines[place:], turns, self._strides(index, place))}")
         self.start(f"exit{k}")
+
+    @contextmanager
+    def vectors(self, n: int, lanes: int) -> Iterator[Index]:
+        """Loop over ``0 <= i < n`` in vectors; where these do not fit the last one begins earlier.
+
+        Some turns run twice then, which has to do no harm, and none is left over: LLVM would mask these, or
+        take them one at a time.
+        """
+        lanes = min(lanes, 1 << (n.bit_length() - 1)) if n else 1
+        count = -(-n // lanes)
+        if lanes < FEWEST or not n < count * lanes <= WASTE * n or count > MOST:
+            with self.loop(0, n) as i:
+                yield i
+            return
+        self.declares.add("declare i64 @llvm.smin.i64(i64, i64)")
+        with self.loop(0, count) as vector:
+            start = self.pure(f"call i64 @llvm.smin.i64(i64 {self.mul(vector, lanes)}, i64 {n - lanes})")
+            with self.loop(0, lanes) as lane:
+                index = self.add(start, lane)
+                self._spans[str(index)] = 0, n
+                yield index
 
     def _strides(self, index: str, place: int) -> list[int]:
         """Return by how many elements the addresses in a loop move in a turn; its text begins at a line."""

@@ -13,6 +13,7 @@ from everyo.compiler.codegen.kernels import Kernel, for_all
 from everyo.compiler.codegen.text import Index, literal
 from everyo.compiler.fuse import Cluster, Plan
 from everyo.compiler.graph import Value
+from everyo.compiler.machine import vectors
 
 
 class Spread(Kernel):
@@ -116,4 +117,8 @@ class Fold(Spread):
                     x = combine(f, "sum", before, x, out.dtype)
                 f.store(x, self.pointer(out), at, out.dtype)
 
-        for_all(f, self.positions, write)
+        *rest, last = self.positions
+        with ExitStack() as loops:
+            position = [loops.enter_context(f.loop(0, n)) for n in rest]
+            lanes = vectors().lanes(out.dtype) if self.apart else 1  # what is added up is not done twice
+            write([*position, loops.enter_context(f.vectors(last, lanes))])

@@ -29,7 +29,7 @@ def trace_body(function: Function, like: Sequence[Any], name: str) -> tuple[Grap
     tracer = Tracer(graph)
     with tracer:
         results = function([tracer.symbol(v) for v in inputs])
-        outputs = [tracer._operand(tracer.released(as_tensor(x)), None) for x in results]
+        outputs = [tracer.operand(tracer.released(as_tensor(x))) for x in results]
     if tracer.writes:
         raise CompileError(
             "the body of a loop or branch changes something outside of it",
@@ -41,6 +41,7 @@ def trace_body(function: Function, like: Sequence[Any], name: str) -> tuple[Grap
     graph.outputs = [v for v in outputs if v is not None]
     captured = [cell.tensor for cell, _ in tracer.cells.values() if cell.tensor is not None]
     assert len(captured) == len(tracer.cells)
+    tracer.cells.clear()  # the tracer leads to itself, but not to values of the trace around it
     return graph, captured
 
 

@@ -20,10 +20,10 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number
 from everyo.ops.creation import as_tensor
-from everyo.transforms.carry import leaves_of, same_leaves, same_structure
+from everyo.transforms.carry import same_leaves, same_structure
 from everyo.transforms.derivatives import pullback
 from everyo.transforms.forward import jvp
-from everyo.transforms.trees import unflatten
+from everyo.transforms.trees import flatten, unflatten
 from everyo.transforms.vectorize import vmap
 
 
@@ -163,14 +163,14 @@ COND = Primitive(
 
 def cond(pred: Any, true_fun: Function, false_fun: Function, operands: Sequence[Any]) -> Any:
     """`everyo.cond`, written down."""
-    leaves, structure = leaves_of(tuple(operands))
+    leaves, structure = flatten(tuple(operands))
     tensors = [as_tensor(x) for x in leaves]
     numbers: list[set[int]] = []
     found: list[Any] = []
 
     def flat(function: Function) -> Function:
         def run(values: Sequence[Any]) -> list[Any]:
-            results, out = leaves_of(function(*unflatten(structure, values)))
+            results, out = flatten(function(*unflatten(structure, values)))
             numbers.append({i for i, x in enumerate(results) if type(x) in WEAK or is_number(x)})
             found.append(out)
             if len(found) == 2:

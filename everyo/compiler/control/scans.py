@@ -24,7 +24,7 @@ from everyo.core.tensor import Tensor
 from everyo.transforms.carry import Carry, tensors_of
 from everyo.transforms.derivatives import pullback
 from everyo.transforms.forward import jvp
-from everyo.transforms.scanning import _elements, _pair
+from everyo.transforms.scanning import elements_of, pair_of
 from everyo.transforms.trees import unflatten
 from everyo.transforms.vectorize import vmap
 
@@ -193,13 +193,13 @@ SCAN = Primitive(
 
 def scan(f: Function, init: Any, xs: Any, length: int | None, reverse: bool) -> tuple[Any, Any]:
     """`everyo.scan`, written down."""
-    _, count = _elements(xs, length)
+    _, count = elements_of(xs, length)
     leaves, x_structure = tensors_of(xs)
     carry = Carry(init, "scan")
     found: dict[str, Any] = {}
 
     def step(state: Sequence[Any], x: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
-        new, y = carry.advance(lambda tree: _pair(f(tree, unflatten(x_structure, x))), list(state))
+        new, y = carry.advance(lambda tree: pair_of(f(tree, unflatten(x_structure, x))), list(state))
         ys, found["structure"] = tensors_of(y)
         return new, ys
 

@@ -2,13 +2,20 @@
 
 Below 1/2 erf is an odd polynomial. Above, erfc(u) = e**-u**2 G / (1 + 2 u), where G is nearly constant and a
 polynomial in t = (u - K) / (u + K), which maps all u from 1/2 to infinity to an interval of moderate length.
+
+The factors of gelu are pairs of floats. In place of pairs of 32 bits doubles need fewer operations, though a
+register holds half as many: for all x >= 0 the upper part of the normal distribution is
+Q(x) = e**(-x**2 / 2) G / (x + K), with another polynomial G in t.
 """
 
 from __future__ import annotations
 
+import math
+
 from everyo.compiler.elementary import coefficients as c
 from everyo.compiler.elementary.arithmetic import Pair, fast_two_sum, multiply, quotient, two_product, two_sum
 from everyo.compiler.elementary.builder import (
+    MANTISSA,
     Functions,
     Operand,
     Value,
@@ -21,7 +28,7 @@ from everyo.compiler.elementary.builder import (
     polynomial,
     select,
 )
-from everyo.compiler.elementary.exponential import exp_pair, times_power
+from everyo.compiler.elementary.exponential import exp_pair, split_exponent, times_power
 
 _BORDER = 0.5
 
@@ -67,11 +74,10 @@ def erfc(x: Value) -> Value:
     return select(size < _BORDER, near, select(x < 0, 2 - far, far))
 
 
-def gelu(x: Value) -> Value:
-    """x P(x) with the normal distribution P: ``max(x, 0) - |x| erfc(|x| / sqrt(2)) / 2``."""
-    size = fabs(x)
-    bounded = at_most(size, by_type(x, 40.0, 15.0))
-    root, root_low = by_type(x, c.ROOT_HALF_64, c.ROOT_HALF_32)
+def _share_above(size: Value) -> Value:
+    """Return ``x Q(x) = x erfc(x / sqrt(2)) / 2`` for doubles x >= 0."""
+    bounded = at_most(size, 40.0)
+    root, root_low = c.ROOT_HALF_64
     u, u_low = two_product(bounded, root)
     u_low = fma(bounded, root_low, u_low)
     half = 0.5 * bounded
@@ -79,8 +85,27 @@ def gelu(x: Value) -> Value:
     high, low = fast_two_sum(half, -product)
     near = high + fma(-product, _ratio(u), low - product_low)
     complement, exponent = _complement(Pair(u, u_low), half)
-    term = select(u < _BORDER, near, times_power(complement, exponent))
-    result = copysign(select(x > 0, size - term, term), x)
+    return select(u < _BORDER, near, times_power(complement, exponent))
+
+
+def _share_above_32(size: Value) -> Value:
+    """Return the same for floats of 32 bits."""
+    x = at_most(size, 15.0).double()
+    square = x * x
+    n, exponent = split_exponent(square, -0.5 / math.log(2), 0)
+    rest = fma(n, 2.0 * math.log(2), square)
+    series = [a * (-0.5) ** power for power, a in enumerate((1.0, 1.0, *c.EXP_32))]
+    e = (polynomial(rest, series).bits() + (exponent << MANTISSA[x.kind])).real()
+    inverse = 1 / (x + c.UPPER_CENTER_32)
+    g = polynomial(fma(inverse, -2.0 * c.UPPER_CENTER_32, 1), c.UPPER_32)
+    return ((x * inverse) * (e * g)).float()
+
+
+def gelu(x: Value) -> Value:
+    """x P(x) with the normal distribution P: ``max(x, 0) - |x| Q(|x|)``."""
+    size = fabs(x)
+    share = _share_above_32(size) if x.single else _share_above(size)
+    result = copysign(select(x > 0, size - share, share), x)
     return select(x < -40.0, x * 0.0, result)  # NaN for minus infinity, as the product has it
 
 

@@ -38,11 +38,13 @@ class Reduced:
     tail: Value
 
 
-def split_exponent(x: Value, scale: float) -> tuple[Value, Value]:
-    """Return the integer n next to ``x * scale``, as a float and as ``n + 2 * bias`` in the low bits."""
-    bits = MANTISSA[x.kind]
+def split_exponent(x: Value, scale: float, added: int | None = None) -> tuple[Value, Value]:
+    """Return the integer n next to ``x * scale``, as a float and as ``n + added`` in the low bits.
+
+    By default ``2 * bias`` is added, as `times_power` has it.
+    """
     # Near this number the spacing of floats is 1: adding it rounds, and its low bits then count.
-    magic = 1.5 * 2.0**bits + 2 * BIAS[x.kind]
+    magic = 1.5 * 2.0 ** MANTISSA[x.kind] + (2 * BIAS[x.kind] if added is None else added)
     shifted = fma(x, scale, magic) if scale != 1.0 else x + magic
     return shifted - magic, shifted.bits()
 
@@ -119,12 +121,25 @@ def expm1(x: Value) -> Value:
     return select(fabs(x) < by_type(x, 2.0**-54, 2.0**-25), x, result)
 
 
+def exp_below(x: Value) -> Value:
+    """Return e**x for x from where that is far below the least float up to 0.
+
+    The power of two is too large at first, so that it is a normal number.
+    """
+    lift = by_type(x, 128, 64)
+    n, exponent = split_exponent(x, 1 / math.log(2), BIAS[x.kind] + lift)
+    high, low = by_type(x, c.LN2_64, c.LN2_32)
+    r = fma(n, -low, fma(n, -high, x))
+    power = (exponent << MANTISSA[x.kind]).real()
+    return polynomial(r, (1, 1, *by_type(x, c.EXP_64, c.EXP_32))) * power * 2.0**-lift
+
+
 def sigmoid(x: Value) -> Value:
     """1 / (1 + z) for x >= 0, else z / (1 + z), with z = e**-|x|.
 
     What 1 + z loses to rounding is put right with a rough inverse of it, exact to some bits.
     """
-    z = exp(-fabs(x))
+    z = exp_below(at_least(-fabs(x), by_type(x, -750.0, -105.0)))
     total, lost = fast_two_sum(z.like(1), z)
     ratio = select(x >= 0, 1, z) / total
     return fma(-ratio, lost * fma(total, -0.457, 1.457), ratio)

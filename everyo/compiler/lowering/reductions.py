@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,18 +36,27 @@ def _sum(b: Builder, op: Op, x: Value) -> Value:
 
 @lowering("prod")
 def _prod(b: Builder, op: Op, x: Value) -> Value:
-    """A product; a zero factor wins over an overflow of the others."""
     x, axes = b.cast(x, op.out.dtype), axes_of(op, x)
-    out = _finished(b, op, b.reduce("prod", x, axes))
+    return zero_absorbs(b, lambda factors: _finished(b, op, b.reduce("prod", factors, axes)), x)
+
+
+def zero_absorbs(b: Builder, multiply: Callable[[Value], Value], x: Value) -> Value:
+    """Return ``multiply(x)``, products of elements, with 0 where a zero met an overflow of finite ones."""
+    out = multiply(x)
     if x.dtype.kind != "f":
         return out
     zero = b.map("equal", x, b.constant(0, x.dtype))
-    finite = b.map("where", zero, b.fill(1, x.shape, x.dtype), x)
-    others = _finished(b, op, b.reduce("prod", finite, axes))
-    has_zero = b.reshape(b.reduce("or", zero, axes), op.out.shape)
-    absorbed = b.map("logical_and", has_zero, b.map("logical_not", b.map("isnan", others)))
+    only_zeros = b.map("equal", multiply(zeros_and_infinities(b, x)), b.constant(0, x.dtype))
+    others = multiply(b.map("where", zero, b.fill(1, x.shape, x.dtype), x))
+    absorbed = b.map("logical_and", only_zeros, b.map("logical_not", b.map("isnan", others)))
     absorbed = b.map("logical_and", absorbed, b.map("isnan", out))
     return b.map("where", absorbed, b.fill(0, out.shape, out.dtype), out)
+
+
+def zeros_and_infinities(b: Builder, x: Value) -> Value:
+    """Return elements with 1 in place of all others; a product of both kinds is NaN."""
+    special = b.map("logical_or", b.map("equal", x, b.constant(0, x.dtype)), b.map("isinf", x))
+    return b.map("where", special, x, b.fill(1, x.shape, x.dtype))
 
 
 @lowering("max", "min")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.builder import Builder
 from everyo.compiler.lowering.elementwise import matched
+from everyo.compiler.lowering.reductions import zeros_and_infinities
 from everyo.compiler.lowering.table import lowering
 
 
@@ -16,7 +19,11 @@ def _cumprod(b: Builder, op: Op, x: Value) -> Value | None:
     x = b.cast(x, op.out.dtype)
     if op.params.get("exclusive") and x.size:
         x = delayed(b, x, axis, reverse, 1)
-    return b.accumulate("prod" if x.dtype.kind != "f" else "absorbing", [x], axis, reverse)
+    if x.dtype.kind != "f":
+        return b.accumulate("prod", [x], axis, reverse)
+    out = b.accumulate("absorbing", [x], axis, reverse)
+    both = b.map("isnan", b.accumulate("prod", [zeros_and_infinities(b, x)], axis, reverse))
+    return b.map("where", both, b.fill(np.nan, out.shape, out.dtype), out)
 
 
 @lowering("linear_recurrence")

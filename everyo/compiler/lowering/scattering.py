@@ -7,6 +7,7 @@ import numpy as np
 from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.builder import BOOL, Builder
 from everyo.compiler.lowering.indexing import along
+from everyo.compiler.lowering.reductions import zero_absorbs
 from everyo.compiler.lowering.table import lowering
 
 
@@ -35,18 +36,8 @@ def _extreme(b: Builder, op: Op, start: Value, values: Value, indices: Value) ->
 
 @lowering("scatter_prod")
 def _prod(b: Builder, op: Op, values: Value, indices: Value) -> Value | None:
-    """A product; a zero factor wins over an overflow of the others."""
     axis, shape, dtype = op.params["axis"], op.out.shape, op.out.dtype
     if dtype.kind == "b":
         return None
     ones = b.fill(1, shape, dtype)
-    out = _reduced(b, ones, values, indices, axis, "prod")
-    if dtype.kind != "f":
-        return out
-    zero = b.map("equal", values, b.constant(0, dtype))
-    factors = b.map("where", zero, b.fill(1, values.shape, dtype), values)
-    others = _reduced(b, ones, factors, indices, axis, "prod")
-    has_zero = _reduced(b, b.fill(False, shape, BOOL), zero, indices, axis, "or")
-    absorbed = b.map("logical_and", has_zero, b.map("logical_not", b.map("isnan", others)))
-    absorbed = b.map("logical_and", absorbed, b.map("isnan", out))
-    return b.map("where", absorbed, b.fill(0, shape, dtype), out)
+    return zero_absorbs(b, lambda factors: _reduced(b, ones, factors, indices, axis, "prod"), values)

@@ -9,7 +9,7 @@ from everyo.core.device import backend_for
 from everyo.core.dtypes import as_dtype, get_default_dtype
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import explained, normalize_axis
 from everyo.ops.creation import as_tensor, made, real_number
 from everyo.ops.fft.transforms import checked_length
 
@@ -75,6 +75,7 @@ def _shifted(x: Any, axes: Any, amount: Callable[[int], int], operation: str) ->
     return op.roll(x, shift=tuple([amount(x.shape[a]) for a in places]), axis=places)
 
 
+@explained
 def fftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Tensor:
     """Move frequency 0 to the middle, along all axes or those that are named.
 
@@ -87,6 +88,7 @@ def fftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Tensor:
     return _shifted(x, axes, lambda n: n // 2, "fftshift")
 
 
+@explained
 def ifftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Tensor:
     """Undo `fftshift`.
 

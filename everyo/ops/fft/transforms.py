@@ -10,7 +10,7 @@ from everyo.core.dtypes import float16, float32
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.axes import as_integer, explained, normalize_axis
 from everyo.ops.fft.primitives import OPPOSITE, _dft, _irfft, _rfft
 from everyo.ops.reductions import inexact
 
@@ -132,6 +132,7 @@ def _refuse_no_axis(places: tuple[int, ...], operation: str) -> None:
         )
 
 
+@explained
 def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform along an axis: ``y[k] = sum_j x[j] exp(-2 pi i j k / n)``.
 
@@ -175,6 +176,7 @@ def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward")
     return _transform(x, None if n is None else (n,), (axis,), norm, False, "fft")
 
 
+@explained
 def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Inverse of `fft`: ``x[j] = sum_k y[k] exp(2 pi i j k / n) / n``.
 
@@ -189,6 +191,7 @@ def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
     return _transform(x, None if n is None else (n,), (axis,), norm, True, "ifft")
 
 
+@explained
 def fftn(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
@@ -229,6 +232,7 @@ def fftn(
     return _transform(x, s, axes, norm, False, "fftn")
 
 
+@explained
 def ifftn(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
@@ -244,6 +248,7 @@ def ifftn(
     return _transform(x, s, axes, norm, True, "ifftn")
 
 
+@explained
 def fft2(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward"
 ) -> Tensor:
@@ -251,6 +256,7 @@ def fft2(
     return _transform(x, s, axes, norm, False, "fft2")
 
 
+@explained
 def ifft2(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward"
 ) -> Tensor:
@@ -258,6 +264,7 @@ def ifft2(
     return _transform(x, s, axes, norm, True, "ifft2")
 
 
+@explained
 def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform of real numbers: the frequencies 0 to ``n // 2`` of `fft`.
 
@@ -283,6 +290,7 @@ def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
     return _half(x, None if n is None else (n,), (axis,), norm, "rfft")
 
 
+@explained
 def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Inverse of `rfft`: the `n` real numbers of a half spectrum.
 
@@ -304,6 +312,7 @@ def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward
     return _from_half(x, None if n is None else (n,), (axis,), norm, "irfft")
 
 
+@explained
 def rfftn(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
@@ -318,6 +327,7 @@ def rfftn(
     return _half(x, s, axes, norm, "rfftn")
 
 
+@explained
 def irfftn(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
@@ -333,6 +343,7 @@ def irfftn(
     return _from_half(x, s, axes, norm, "irfftn")
 
 
+@explained
 def rfft2(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward"
 ) -> Tensor:
@@ -340,6 +351,7 @@ def rfft2(
     return _half(x, s, axes, norm, "rfft2")
 
 
+@explained
 def irfft2(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward"
 ) -> Tensor:
@@ -347,6 +359,7 @@ def irfft2(
     return _from_half(x, s, axes, norm, "irfft2")
 
 
+@explained
 def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Transform of a signal with Hermitian symmetry, given by its first half: a real spectrum.
 
@@ -362,6 +375,7 @@ def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
     return _from_half(op.conj(_numbers(x)), None if n is None else (n,), (axis,), norm, "hfft")
 
 
+@explained
 def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Inverse of `hfft`: ``conj(rfft(x)) / n``. Parameters and errors are those of `rfft`.
 

@@ -72,8 +72,7 @@ def _exp_along(xp: Any, x: Any, e: Any) -> Any:
 
 
 def _log_along(xp: Any, x: Any, e: Any) -> Any:
-    size = xp.amax(xp.abs(e)) or 1.0  # so that both are of one magnitude
-    scale = (xp.amax(xp.abs(x)) or 1.0) / size
+    scale = _magnitude(xp, x)  # so that both are of one magnitude
     n = len(x)
     large = xp.zeros((2 * n, 2 * n), dtype=(x[:1, :1] * e[:1, :1]).dtype)
     large[:n, :n] = large[n:, n:] = x
@@ -112,8 +111,15 @@ def _frechet(xp: Any, x: Any, e: Any, *, function: str) -> Any:
 def _all_along(xp: Any, x: Any, e: Any, along: Any) -> Any:
     out = xp.zeros(x.shape, dtype=x.dtype)
     for i in entries(x.shape) if x.size else ():
-        out[i] = along(xp, x[i], e[i])
+        size = _magnitude(xp, e[i])
+        out[i] = along(xp, x[i], e[i] / size) * size
     return out
+
+
+def _magnitude(xp: Any, x: Any) -> float:
+    """Return a power of two of the size of the largest element; 1 where all are zero."""
+    size = float(xp.amax(xp.abs(x)))
+    return math.ldexp(1.0, math.frexp(size)[1] - 1) if size else 1.0
 
 
 def _samples() -> list[Sample]:

@@ -38,16 +38,16 @@ __all__ = ["lstsq", "pinv"]
 def _pinv_vjp(g: Any, x: Any, out: Any) -> Any:
     h, ah = conjugate(g), adjoint(out)
     adjoined = adjoint(h)
-    first = adjoined @ (out @ ah)
-    second = (ah @ out) @ adjoined
+    first = (adjoined @ out) @ ah  # in this order: the square of `out` alone may overflow
+    second = ah @ (out @ adjoined)
     outside = first - x @ (out @ first) + second - (second @ out) @ x
     return conjugate(outside - ah @ h @ ah)
 
 
 def _pinv_jvp(t: Any, x: Any, out: Any) -> Any:
     th, ah = adjoint(t), adjoint(out)
-    first = (out @ ah) @ th
-    second = th @ (ah @ out)
+    first = out @ (ah @ th)
+    second = (th @ ah) @ out
     return first - (first @ x) @ out + second - out @ (x @ second) - out @ t @ out
 
 
@@ -151,7 +151,7 @@ def _solution_vjp(g: Any, needs: Any, a: Any, b: Any, x: Any, rcond: Any) -> tup
         return None, conjugate(w)
     rest, adjoined = b - a @ x, adjoint(h)
     outside = (adjoint(p) @ x) @ adjoined
-    moved = rest @ (adjoined @ p @ adjoint(p)) + outside - (outside @ p) @ a
+    moved = rest @ ((adjoined @ p) @ adjoint(p)) + outside - (outside @ p) @ a
     return conjugate(moved - w @ adjoint(x)), conjugate(w)
 
 
@@ -160,8 +160,8 @@ def _lstsq_jvp(tangents: Any, a: Any, b: Any, out: Any, rcond: Any) -> tuple[Any
     x, p = out[0], op.pinv(a, rtol=rcond)
     if ta is None:
         return p @ tb, op.zeros_like(out[1])
-    within = adjoint(ta) @ (adjoint(p) @ x)
-    change = p @ (adjoint(p) @ (adjoint(ta) @ (b - a @ x)) - ta @ x) + within - p @ (a @ within)
+    within = (adjoint(ta) @ adjoint(p)) @ x  # in this order: the product of `p` and `x` alone may overflow
+    change = p @ ((adjoint(p) @ adjoint(ta)) @ (b - a @ x) - ta @ x) + within - p @ (a @ within)
     u, s, vh = op.svd(a)
     moved = real_part(op.matrix_diagonal(adjoint(u) @ ta @ adjoint(vh))) * op.nonzero_values(s)
     return (change if tb is None else change + p @ tb), moved

@@ -10,7 +10,7 @@ from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_flag, normalize_axis
+from everyo.ops.axes import as_flag, explained, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.known import anywhere, is_known
 from everyo.ops.linalg.common import matrices, square
@@ -53,6 +53,7 @@ def _norm_of_matrices(x: Tensor, ord: Any, operation: str) -> Tensor:
     )
 
 
+@explained
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """Return a norm of each of the matrices in the last two axes.
 
@@ -103,6 +104,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
     return op.reshape(out, shape=(*out.shape, 1, 1)) if keepdims else out
 
 
+@explained
 def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Return NumPy's norm: of vectors along one axis, of matrices along two.
 

@@ -19,7 +19,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.axes import as_integer, explained, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import primitive
 from everyo.ops.linalg.common import (
@@ -363,6 +363,7 @@ def _flat_system(a: Tensor, rows: Sequence[int], columns: Sequence[int], operati
     return op.reshape(a, shape=(n, m))
 
 
+@explained
 def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Tensor:
     """Return x with ``tensordot(a, x, x.ndim) == b``: a linear system whose unknowns have several axes.
 

@@ -124,15 +124,8 @@ def ndtr(xp: Any, x: Any) -> Any:
     return scipy(xp, "ndtr", x)
 
 
-def _log_ndtr_slope(g: Any, x: Any) -> Any:
-    """Return the density divided by `ndtr`; each formula where it neither overflows nor cancels."""
-    right = x > 0
-    above = op.where(right, x, 0.0)
-    upper = op.exp(-0.5 * above * above) / (SQRT_TAU * op.ndtr(above))
-    return g * op.where(right, upper, SQRT_TWO_OVER_PI / op.erfcx(-SQRT_HALF * x))
-
-
-@elementwise(_log_ndtr_slope)
+# erfcx overflows only where the slope underflows.
+@elementwise(lambda g, x: g * (SQRT_TWO_OVER_PI / op.erfcx(-SQRT_HALF * x)))
 def log_ndtr(xp: Any, x: Any) -> Any:
     """Logarithm of `ndtr`, elementwise, where that underflows, too.
 

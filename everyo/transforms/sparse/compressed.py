@@ -21,6 +21,7 @@ from everyo.errors import (
     describe,
 )
 from everyo.ops.creation import from_numpy
+from everyo.ops.data_types import result_type
 from everyo.transforms.callables import require_function
 from everyo.transforms.derivatives import gradient_of, vjp
 from everyo.transforms.forward import jvp
@@ -143,6 +144,7 @@ class SparseDerivative:
         self.plan: Plan | None = None
         self._layout: Layout | None = None
         self._local = False
+        self._output: Any = None  # the dtype that the function computes in
         self._given = sparsity is not None
         if self._given:
             given = sp.csr_array(sparsity if sp.issparse(sparsity) else np.asarray(sparsity)) != 0
@@ -258,12 +260,16 @@ class SparseDerivative:
                     expected="a float result", found=str(value.dtype), remedy='pass mode="forward"',
                 )  # fmt: skip
 
+            self._output = value.dtype
+
             def one(direction: Tensor) -> Tensor:
-                return pullback(direction.astype(value.dtype))[0]
+                return pullback(direction.astype(value.dtype))[0].astype(result_type(value, point))
         else:
 
             def one(direction: Tensor) -> Tensor:
-                return jvp(flat, (point,), (direction,))[1]
+                value, image = jvp(flat, (point,), (direction,))
+                self._output = value.dtype
+                return image.astype(result_type(value, point))
 
         def push(rows: Any) -> Any:
             seeds = from_numpy(rows)
@@ -306,7 +312,8 @@ class SparseDerivative:
         (direct,) = push(vector[None])
         with np.errstate(all="ignore"):  # a NaN in both says nothing about the pattern
             error = np.abs(matrix @ vector - direct)
-            bound = np.sqrt(np.finfo(error.dtype).eps) * (abs(matrix) @ np.abs(vector) + np.abs(direct))
+            coarsest = max(np.finfo(t).eps for t in (error.dtype, self._output) if t.kind in "fc")
+            bound = np.sqrt(coarsest) * (abs(matrix) @ np.abs(vector) + np.abs(direct))
             wrong = np.flatnonzero(error > bound)
         if wrong.size:
             line = "column" if plan.direction == "reverse" else "row"
@@ -366,8 +373,9 @@ def sparse_jacobian(
     Returns
     -------
     scipy.sparse.csr_array or coo_array, or SparseDerivative
-        Of shape (outputs, inputs) and the output's dtype. The pattern holds for all points; where it
-        depends on values (an ``if``, a computed index) it is detected anew at each.
+        Of shape (outputs, inputs) and the dtype that input and output promote to. The pattern
+        holds for all points; where it depends on values (an ``if``, a computed index) it is detected anew at
+        each.
 
     Raises
     ------

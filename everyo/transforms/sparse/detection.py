@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from everyo.core.dispatch import wrap
+from everyo.core.dispatch import each, wrap
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced
 from everyo.errors import GraphStateError, UnsupportedOperationError, describe
+from everyo.ops.creation import as_tensor
 from everyo.transforms.custom_calls import layout_of
 from everyo.transforms.custom_values import floating, spread
-from everyo.transforms.levels import as_tensor, lower, raised
+from everyo.transforms.levels import lower, raised
 from everyo.transforms.raveling import ravel
 from everyo.transforms.sparse.rules import Call, Links, links, rule_for
 
@@ -87,13 +88,13 @@ class Detection(Interpreter):
         integers = any(v and x.dtype.kind in "iu" for x, v in zip(inputs, varies, strict=True))
         if primitive.name == "nonzero" or (integers and primitive.name in INDEXED):
             self.local = True
-        results = out if isinstance(out, tuple) else (out,)
-        made = []
-        for result in results:
+        operands = [(i, x.data.sets) for i, x in enumerate(inputs) if varies[i]]
+
+        def dependent(result: Any) -> Tensor:
             call = Call(primitive, values, varies, params, result)
-            operands = [(i, x.data.sets) for i, x in enumerate(inputs) if varies[i]]
-            made.append(wrap(Dependent(self, result, self._united(call, operands))))
-        return tuple(made) if isinstance(out, tuple) else made[0]
+            return wrap(Dependent(self, result, self._united(call, operands)))
+
+        return each(dependent, out)
 
     def _by_rules(self, primitive: Any, inputs: Sequence[Any], values: Sequence[Any], out: Any) -> Any:
         """Unite the sets for a function with rules of the user's own; they decide, and may look at values."""

@@ -17,8 +17,7 @@ import scipy.sparse as sp
 
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
-from everyo.core.tensor import Tensor
-from everyo.core.traced import Traced
+from everyo.core.traced import innermost
 from everyo.ops.indexing import _split
 
 Links = Sequence[Any] | None
@@ -36,8 +35,8 @@ class Call:
         params: dict[str, Any],
         out: Any,
     ) -> None:
-        self.primitive, self.params, self.out = primitive, params, raw(out)
-        self.values, self.varies = [raw(v) for v in values], varies
+        self.primitive, self.params, self.out = primitive, params, innermost(out)
+        self.values, self.varies = [innermost(v) for v in values], varies
 
     def shape(self, i: int) -> tuple[int, ...]:
         """Return the shape of operand `i`."""
@@ -46,13 +45,6 @@ class Call:
     def size(self, i: int) -> int:
         """Return the number of elements of operand `i`."""
         return math.prod(self.shape(i))
-
-
-def raw(value: Any) -> Any:
-    """Return the array below all tensors and transformations."""
-    while isinstance(value, (Tensor, Traced)):
-        value = value.data if isinstance(value, Tensor) else value.below
-    return value
 
 
 def labels(shape: Sequence[int]) -> Any:

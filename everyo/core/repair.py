@@ -1,0 +1,71 @@
+"""NaN that is no derivative: an infinite slope times a cotangent of 0, in elementwise rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from everyo.core.device import Backend
+from everyo.core.primitive import Primitive
+from everyo.core.registry import op
+from everyo.core.traced import staging
+
+# Elementwise operations with a slope that is infinite, or none, at finite operands; and some of which that
+# is so at infinite ones: `arctan2`, `hypot`, `logaddexp`, `tan`. A test compares the first with the rules.
+_STEEP = frozenset(
+    {"arccos", "arccosh", "arcsin", "arctan2", "arctanh", "bessel_i", "bessel_y", "beta", "beta_density",
+     "betainc", "betainc_by_parameters", "betaln", "cbrt", "cosh", "digamma", "divide", "entr", "erfcinv",
+     "erfcx", "erfcx_derivative", "erfinv", "exp", "exp2", "expm1", "fmod", "gamma", "gamma_density",
+     "gammainc", "gammainc_by_a", "gammaincc", "gammaln", "hypot", "kl_div", "log", "log10", "log1p", "log2",
+     "log_ratio", "logaddexp", "logaddexp2", "logit", "ndtri", "polygamma", "polygamma_difference", "power",
+     "reciprocal", "rel_entr", "remainder", "rsqrt", "sinh", "sqrt", "tan", "xlog1py", "xlogy", "zeta"}
+)  # fmt: skip
+
+
+class _Unwatched:
+    """Stands for a watch where a function is traced: any rule may make a NaN when the program runs."""
+
+    @property
+    def tripped(self) -> bool:
+        return True
+
+    @tripped.setter
+    def tripped(self, value: bool) -> None:
+        pass
+
+    def __enter__(self) -> _Unwatched:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
+
+
+def watch_over(backend: Backend) -> Any:
+    """Return a context manager that tells whether a rule has made a NaN; see `Backend.quiet`."""
+    return backend.quiet() if staging.get() is None else _Unwatched()
+
+
+def may_repair(primitive: Primitive) -> bool:
+    """Whether a NaN that a rule of an operation made may be an infinite slope times nothing.
+
+    A program that is traced holds the repair of the steep operations alone, so that others cost nothing.
+    """
+    return primitive.family == "elementwise" and (staging.get() is None or primitive.name in _STEEP)
+
+
+def repair(cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> list[Any]:
+    """Set NaN to 0 where the incoming cotangent is 0: an infinite slope times nothing is nothing.
+
+    A residual that is itself NaN keeps its NaN, and a finite slope stays: the derivative with respect to the
+    incoming cotangent is that slope also where it is 0. Called only when an elementwise rule made a NaN. The
+    convention can hide an indeterminate form: ``sqrt(x) * sqrt(x)`` at 0 sends a cotangent of 0 into an
+    infinite slope and gets the gradient 0, where the limit is 1.
+    """
+    dead = op.equal(g, 0)
+    for residual in saved:
+        if getattr(residual, "dtype", None) is not None:
+            dead = op.logical_and(dead, op.logical_not(op.isnan(residual)))
+    return [
+        None if c is None else op.where(op.logical_and(dead, op.isnan(c)), op.zeros_like(c), c)
+        for c in cotangents
+    ]

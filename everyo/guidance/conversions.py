@@ -1,0 +1,85 @@
+"""What to write in place of a call that makes numbers or arrays of tensors; read when one has failed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+from everyo.errors import user_frame, user_source
+
+_CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
+_STORE = re.compile(r"\s*([A-Za-z_][\w.]*)\[.*\]\s*(?:\*\*|//|[-+*/@%])?=(?!=)")
+_NUMPY = {
+    "array": "eo.asarray or eo.stack", "asarray": "eo.asarray", "asanyarray": "eo.asarray",
+    "ascontiguousarray": "eo.asarray", "full": "eo.full", "full_like": "eo.full_like",
+    "copyto": "x[...] = value with a tensor x", "put": "x[i] = value with a tensor x", "fromiter": "eo.stack",
+    "vectorize": "eo.vmap", "float64": "x.astype(eo.float64)", "float32": "x.astype(eo.float32)",
+    "float16": "x.astype(eo.float16)", "complex64": "x.astype(eo.complex64)",
+    "complex128": "x.astype(eo.complex128)",
+}  # fmt: skip
+_MATH = {
+    "pow": "eo.power", "fsum": "eo.sum", "dist": "eo.linalg.norm", "lgamma": "eo.special.gammaln",
+    "gamma": "eo.special.gamma",
+}  # fmt: skip
+_SCIPY = {
+    "optimize": "eo.scipy_compat.minimize or least_squares for an optimum, eo.implicit.custom_root for the "
+    "derivative of a solution",
+    "integrate": "eo.trapezoid or a sum over points, eo.scan for steps in time, eo.custom_vjp around SciPy",
+}
+_EXACT = {"expm": "eo.linalg.matrix_exp"}
+_NAMESPACES = ("", "special", "linalg", "fft", "scipy_compat")
+
+
+def instead(otherwise: str, more: str = "") -> str:
+    """Return the remedy for a conversion by what the user's line calls; `otherwise` where that is unknown."""
+    frame = user_frame()
+    if frame is None:
+        return otherwise
+    line, names = user_source(frame), {**frame.f_globals, **frame.f_locals}
+    found = [_in_place_of(name, names) for name in _CALL.findall(line)]
+    known = next(filter(None, found), None)
+    stored = _STORE.match(line)
+    if known is None and stored is not None and type(_resolved(stored[1], names)).__module__ == "numpy":
+        known = f"make {stored[1]} a tensor, with eo.zeros in place of np.zeros, or eo.asarray({stored[1]})"
+    return otherwise if known is None else known + more
+
+
+def _resolved(path: str, names: dict[str, Any]) -> Any:
+    """Return what a dotted name stands for, or None; no code of the user's runs for that."""
+    first, *rest = path.split(".")
+    found = names.get(first)
+    for part in rest:
+        found = getattr(found, "__dict__", {}).get(part)
+    return found
+
+
+def _in_place_of(path: str, names: dict[str, Any]) -> str | None:
+    """Return what to write in place of a function of Python, NumPy or SciPy that a line calls."""
+    called = _resolved(path, names)
+    module, name = getattr(called, "__module__", None), getattr(called, "__name__", "")
+    root, _, package = str(module).partition(".")
+    if root in ("math", "cmath"):
+        return _written(_MATH.get(name) or _ours(name), path)
+    if root == "numpy" and name in _NUMPY:
+        return _written(_NUMPY[name], path)
+    if root == "scipy":
+        package = package.partition(".")[0]
+        ours = None if package in _SCIPY else _EXACT.get(name) or _ours(name)
+        others = _SCIPY.get(package, "eo.custom_vjp around it")
+        return f"use {others}, in place of {path} alone" if ours is None else _written(ours, path)
+    return None
+
+
+def _ours(name: str) -> str | None:
+    """Return where EveryO has a function of this name."""
+    everyo = sys.modules["everyo"]
+    for namespace in _NAMESPACES:
+        module = getattr(everyo, namespace) if namespace else everyo
+        if hasattr(module, name):
+            return f"eo.{namespace}.{name}" if namespace else f"eo.{name}"
+    return None
+
+
+def _written(ours: str | None, theirs: str) -> str | None:
+    return None if ours is None else f"write {ours} in place of {theirs}"

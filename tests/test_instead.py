@@ -1,0 +1,230 @@
+"""Conversions by Python, NumPy and SciPy in transformations: the error names what to write, and it works."""
+
+import math
+import traceback
+from math import cos
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.linalg
+import scipy.optimize
+import scipy.special
+from scipy.special import log_softmax
+
+import everyo as eo
+
+X = eo.tensor([1.0, 2.0, 3.0])
+CONTEXTS = {
+    "grad": lambda f: eo.grad(lambda x: eo.sum(f(x)))(X),
+    "jvp": lambda f: eo.jvp(f, (X,), (X,)),
+    "vmap": lambda f: eo.vmap(f)(eo.stack([X, X])),
+    "compile": lambda f: eo.compile(f)(X),
+    "nested": lambda f: eo.jvp(lambda x: eo.grad(lambda y: eo.sum(f(y)))(x), (X,), (X,)),
+    "compiled gradient": lambda f: eo.compile(eo.grad(lambda x: eo.sum(f(x))))(X),
+}
+
+
+def stored(x):
+    y = np.zeros(2)
+    y[0] = x[0] ** 2
+    return y.sum()
+
+
+def added(x):
+    total = np.zeros(2)
+    total[0] += x[0]
+    return total.sum()
+
+
+def stored_row(x):
+    rows = np.zeros((2, 3))
+    rows[0] = x
+    return rows.sum()
+
+
+def stored_in_a_tensor(x):
+    y = eo.zeros(2)
+    y[0] = x[0] ** 2
+    return y.sum()
+
+
+def added_to_a_tensor(x):
+    total = eo.asarray(np.zeros(2, np.float32))
+    total[0] += x[0]
+    return total.sum()
+
+
+def stored_row_in_a_tensor(x):
+    rows = eo.zeros((2, 3))
+    rows[0] = x
+    return rows.sum()
+
+
+# What is written, the remedy, and what is right.
+CONVERSIONS = {
+    "asarray": (
+        lambda x: np.asarray(x).sum(),
+        r"write eo\.asarray in place of np\.asarray",
+        lambda x: eo.asarray(x).sum(),
+    ),
+    "array": (
+        lambda x: np.array([x[0], x[1]]).sum(),
+        r"eo\.asarray or eo\.stack in place of np\.array",
+        lambda x: eo.stack([x[0], x[1]]).sum() + 0 * eo.asarray([x[0], x[1]]).sum(),
+    ),
+    "full": (
+        lambda x: np.full(3, x[0]).sum(),
+        r"eo\.full in place of np\.full",
+        lambda x: eo.full(3, x[0]).sum(),
+    ),
+    "full_like": (
+        lambda x: np.full_like(np.ones(3, np.float32), x[0]).sum(),
+        r"eo\.full_like in place of",
+        lambda x: eo.full_like(np.ones(3, np.float32), x[0]).sum(),
+    ),
+    "float64": (
+        lambda x: np.float64(x[0]) * 2,
+        r"x\.astype\(eo\.float64\) in place of np\.float64",
+        lambda x: x[0].astype(eo.float64) * 2,
+    ),
+    "fromiter": (
+        lambda x: np.fromiter((x[i] for i in range(3)), np.float32).sum(),
+        r"eo\.stack in place of np\.fromiter",
+        lambda x: eo.stack([x[i] for i in range(3)]).sum(),
+    ),
+    "sin": (lambda x: math.sin(x[0]), r"eo\.sin in place of math\.sin", lambda x: eo.sin(x[0])),
+    "cos": (lambda x: cos(x[0]), r"eo\.cos in place of cos", lambda x: eo.cos(x[0])),
+    "pow": (lambda x: math.pow(x[0], 2), r"eo\.power in place of math\.pow", lambda x: eo.power(x[0], 2)),
+    "lgamma": (
+        lambda x: math.lgamma(x[0]),
+        r"eo\.special\.gammaln in place of math\.lgamma",
+        lambda x: eo.special.gammaln(x[0]),
+    ),
+    "logsumexp": (
+        lambda x: scipy.special.logsumexp(x),
+        r"eo\.logsumexp in place of scipy\.special\.logsumexp",
+        lambda x: eo.logsumexp(x),
+    ),
+    "log_softmax": (
+        lambda x: log_softmax(x),
+        r"eo\.log_softmax in place of log_softmax",
+        lambda x: eo.log_softmax(x),
+    ),
+    "expm": (
+        lambda x: scipy.linalg.expm(eo.outer(x, x) / 9).sum(),
+        r"eo\.linalg\.matrix_exp in place of",
+        lambda x: eo.linalg.matrix_exp(eo.outer(x, x) / 9).sum(),
+    ),
+    "stored": (stored, r"make y a tensor, with eo\.zeros in place of np\.zeros", stored_in_a_tensor),
+    "added": (added, r"make total a tensor(.|\n)*eo\.asarray\(total\)", added_to_a_tensor),
+    "stored row": (stored_row, "make rows a tensor", stored_row_in_a_tensor),
+}
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_the_remedy_is_named_and_works(name, context):
+    wrong, remedy, right = CONVERSIONS[name]
+    with pytest.raises(eo.EveryOError, match=remedy) as caught:
+        CONTEXTS[context](wrong)
+    assert "test_instead.py" in caught.value.line
+    CONTEXTS[context](right)
+
+
+@pytest.mark.parametrize("name", sorted(set(CONVERSIONS) - {"float64"}))
+def test_what_is_right_has_the_value_of_what_was_written(name):
+    wrong, _, right = CONVERSIONS[name]
+    with eo.no_grad():
+        np.testing.assert_allclose(np.asarray(right(X)), np.asarray(wrong(X.numpy())), rtol=1e-6)
+
+
+def test_the_traceback_ends_with_the_line_and_the_remedy():
+    try:
+        eo.grad(stored)(X)
+    except eo.GraphStateError:
+        lines = traceback.format_exc().splitlines()
+    assert "y[0] = x[0] ** 2" in lines[-1]
+    assert lines[-2].startswith("  remedy:   make y a tensor")
+    assert not any("setting an array element" in line for line in lines)
+    assert any(line.strip() == "y[0] = x[0] ** 2" for line in lines)
+
+
+def test_an_error_of_the_users_own_stays():
+    def f(x):
+        try:
+            math.sin(x)
+        except eo.GraphStateError as error:
+            raise ValueError("not this way") from error
+
+    with pytest.raises(ValueError, match="not this way") as caught:
+        eo.grad(f)(1.0)
+    assert type(caught.value) is ValueError
+    assert isinstance(caught.value.__cause__, eo.GraphStateError)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "remedy"),
+    [
+        (lambda x: scipy.integrate.quad(lambda s: s * x[0], 0, 1)[0], r"eo\.trapezoid(.|\n)*eo\.custom_vjp"),
+        (lambda x: scipy.optimize.brentq(lambda s: s - x[0], 0, 10), r"eo\.implicit\.custom_root"),
+        (
+            lambda x: scipy.optimize.minimize(lambda s: (s[0] - x[0]) ** 2, [0.0]).x[0],
+            r"eo\.scipy_compat\.minimize(.|\n)*eo\.implicit\.custom_root",
+        ),
+        (lambda x: scipy.linalg.sinm(eo.outer(x, x)), r"use eo\.custom_vjp around it"),
+    ],
+)
+def test_what_scipy_alone_has(wrong, remedy):
+    with pytest.raises(eo.GraphStateError, match=remedy):
+        eo.grad(lambda x: eo.sum(wrong(x)))(X)
+
+
+def test_a_line_that_says_nothing():
+    with pytest.raises(eo.GraphStateError, match=r"x\.detach\(\)\.numpy\(\)"):
+        eo.grad(lambda x: x.numpy().sum())(X)
+    with pytest.raises(eo.UnsupportedOperationError, match="loop over the batch in Python"):
+        eo.vmap(lambda x: x.numpy())(X)
+
+
+def test_what_is_no_conversion_keeps_its_own_remedy():
+    def branches(x):
+        return x if x.sum() > np.array(3.0) else -x
+
+    with pytest.raises(eo.CompileError, match=r"use eo\.where, eo\.cond"):
+        eo.compile(branches)(X)
+    with pytest.raises(eo.UnsupportedOperationError, match=r"use eo\.where instead of `if`"):
+        eo.vmap(branches)(eo.stack([X, X]))
+    history = {}
+
+    def notes(x):
+        history["loss"] = float(x[0])
+        return x.sum()
+
+    with pytest.raises(eo.GraphStateError, match=r"remedy: +write x\.item\(\) if that is meant"):
+        eo.grad(notes)(X)
+
+
+def test_attributes_are_not_computed_for_an_error():
+    class Model:
+        @property
+        def table(self):
+            looked.append("table")
+            return np.zeros(3)
+
+    looked, model = [], Model()
+    model.total = np.zeros(3)
+
+    def stores(x):
+        model.table[0] = x[0]
+        return x.sum()
+
+    def adds(x):
+        model.total[0] += x[0]
+        return x.sum()
+
+    with pytest.raises(eo.GraphStateError):
+        eo.grad(stores)(X)
+    assert looked == ["table"]  # by the function alone
+    with pytest.raises(eo.GraphStateError, match=r"make model\.total a tensor"):
+        eo.grad(adds)(X)
