@@ -268,6 +268,54 @@ def test_where_it_cannot_be_put_back_it_is_an_error_still():
             eo.compile(f)(X)
 
 
+def test_an_ordered_dict_keeps_its_order():
+    kept = collections.OrderedDict(a=1, b=2)
+    kept.move_to_end("a")
+
+    def f(x):
+        kept["c"] = x * 2
+        return x
+
+    with pytest.raises(CompileError, match="'c'"):
+        eo.compile(f)(X)
+    assert list(kept.items()) == [("b", 2), ("a", 1)]
+
+
+def test_long_containers_come_back_too():
+    kept = [0.0] * 1500
+
+    def f(x):
+        kept.append(x * 2)
+        return x
+
+    with pytest.raises(CompileError, match="item 1500 of a list"):
+        eo.compile(f)(X)
+    assert kept == [0.0] * 1500
+
+
+def refuses(*_):
+    raise RuntimeError("working outside of context")
+
+
+class Proxy(list):
+    __class__ = property(refuses)
+    __iter__ = __len__ = __eq__ = __hash__ = __getattribute__ = refuses
+
+
+class Meta(type):
+    __getattribute__ = refuses
+
+
+proxies = [Proxy(), Meta("Odd", (), {}), type("Odd", (), {"__module__": property(refuses)})]
+
+
+def test_objects_of_others_are_not_asked_anything():
+    def f(x):
+        return x if proxies is None else x * 2
+
+    assert eo.compile(f)(X).tolist() == [2.0, 2.0]
+
+
 def test_references_to_what_is_gone():
     thing = Holder()
     kept = [weakref.proxy(thing), weakref.ref(thing)]

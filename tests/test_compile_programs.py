@@ -7,6 +7,7 @@ import os
 import warnings
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 import everyo as eo
@@ -45,6 +46,7 @@ def batches(arguments):
     return [np.stack([a, a[..., ::-1] if a.ndim else a * 2, a]) for a in arguments]
 
 
+@pytest.mark.timeout(0 if NEW else 120)
 @settings(
     max_examples=NEW or 60,
     derandomize=not NEW,

@@ -14,7 +14,7 @@ import gc
 import sys
 import types
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,31 +27,35 @@ if TYPE_CHECKING:
     from everyo.compiler.attributes import Attributes
 
 MANY = 10_000  # objects that are looked into
+FAR = 8  # steps from a value to what keeps it
 LONG = 1_000  # items of a container from which on it is taken for data
 
 _DATA = (Tensor, np.ndarray, np.generic, str, bytes, int, float, complex, type(None))
 _LIBRARIES = {*sys.stdlib_module_names, "everyo", "numpy", "optree", "scipy"}
 _CACHE = type(functools.lru_cache(len))
 _MISSING = object()
+_NOTHING = types.MappingProxyType[str, Any]({})
 
-Undo = Callable[[], None]
-
-
+Contents = list[Any] | dict[Any, Any]
 Made = weakref.ref[Any]  # a value of a trace
 
 
 class Place:
-    """Something that holds values: how to read them, what they were, and what puts them back."""
+    """Something that holds values: how to read and to write all of them, and what they were."""
 
-    __slots__ = ("before", "read", "undo")
+    __slots__ = ("before", "read", "write")
 
-    def __init__(self, read: Callable[[], Iterable[Any]], undo: Undo) -> None:
-        self.read, self.undo, self.before = read, undo, list(read())
+    def __init__(self, read: Callable[[], Contents], write: Callable[[Any], None]) -> None:
+        self.read, self.write, self.before = read, write, read()
 
     def leads_to(self, kept: set[int]) -> bool:
         """Whether something that was not there before leads to one of those objects, by their ids."""
-        old = set(map(id, self.before))
-        return any(_leads_to(kept, x) for x in self.read() if id(x) not in old)
+        old = set(map(id, _values(self.before)))
+        return any(_leads_to(kept, x) for x in _values(self.read()) if id(x) not in old)
+
+
+def _values(contents: Contents) -> Iterable[Any]:
+    return contents.values() if isinstance(contents, dict) else contents
 
 
 class Places:
@@ -65,17 +69,18 @@ class Places:
         for x in waiting:  # which grows meanwhile
             if type(x) in weakref.ProxyTypes:  # whose object may be gone
                 continue
-            if isinstance(x, Tensor):
+            if _is(x, Tensor):
                 self.tensors.append(x)
-            if isinstance(x, _DATA) or id(x) in seen or len(seen) > MANY:
+            if _is(x, _DATA) or id(x) in seen or len(seen) > MANY:
                 continue
             seen.add(id(x))
             attributes = _attributes_of(x)
-            if attributes is not None:
+            if type(attributes) is dict:
                 self._objects.append((attributes, attributes.copy()))
             for place in _places(x):
-                waiting += place.before
                 self._places.append(place)
+                if len(place.before) < LONG:
+                    waiting += _values(place.before)
             waiting += _behind(x)
 
     def put_back(self, made: Sequence[Made]) -> None:
@@ -83,14 +88,14 @@ class Places:
         kept = {id(x()) for x in made} - {id(None)}
         for place in self._places if kept else ():
             if place.leads_to(kept):
-                place.undo()
+                place.write(place.before)
 
     def put_back_own(self, attributes: Attributes) -> None:
         """Let attributes of modules hold what they held that the function has set before it read them."""
         for now, before in self._objects:
             for name, value in list(now.items()):
                 old = before.get(name, _MISSING)
-                if value is not old and isinstance(value, Tensor) and attributes.unread(now, name):
+                if value is not old and _is(value, Tensor) and attributes.unread(now, name):
                     _put(now, name, old)
 
     def check(self, made: Sequence[Made]) -> None:
@@ -117,104 +122,107 @@ def _leads_to(kept: set[int], x: Any) -> bool:
     for x in waiting:  # which grows meanwhile
         if id(x) in kept:
             return True
-        if id(x) in seen or len(seen) > LONG or isinstance(x, (type, types.ModuleType, types.FrameType)):
+        if id(x) in seen or len(seen) > LONG or _is(x, (type, types.ModuleType, types.FrameType)):
             continue
         seen.add(id(x))
-        waiting += _held(x) if isinstance(x, types.FunctionType) else gc.get_referents(x)
+        waiting += _held(x) if _is(x, types.FunctionType) else gc.get_referents(x)
     return False
 
 
 def _place(kept: list[Any]) -> str:
-    """Return in words where values are."""
-    seen, waiting = {id(kept), id(sys._getframe())}, list(kept)
-    for x in waiting:  # which grows meanwhile
-        for holder in gc.get_referrers(x):
-            if id(holder) in seen or holder is waiting or len(seen) > MANY:
-                continue
-            seen.add(id(holder))
-            found = _words(holder, x)
-            if found is not None:
-                return found
-            waiting.append(holder)
-    return f"a {type(waiting[-1]).__name__}"
+    """Return in words where values are; one look at all objects for each step on the way."""
+    level, seen = kept, {id(kept)}
+    for _ in range(FAR):
+        ids, holders = set(map(id, level)), gc.get_referrers(*level)
+        seen |= {id(level), id(holders)}
+        level = [x for x in holders if id(x) not in seen and not _is(x, types.FrameType)]
+        seen.update(map(id, level))
+        found = next(filter(None, (_words(holder, ids) for holder in level)), None)
+        if found is not None:
+            return found
+    return "an object"
 
 
-def _words(holder: Any, x: Any) -> str | None:
-    """Return what holds an object, in words; None for what is only on the way."""
-    if isinstance(holder, types.CellType):
+def _words(holder: Any, ids: set[int]) -> str | None:
+    """Return what holds an object, known by its id, in words; None for what is only on the way."""
+    if _is(holder, types.CellType):
         return "a variable that a function keeps"
-    if isinstance(holder, list):
-        return f"item {[item is x for item in holder].index(True)} of a list"
-    items = holder if isinstance(holder, dict) else _attributes_of(holder) or {}
-    for key, item in dict.items(items):
-        if item is x:
+    if _is(holder, list):
+        return f"item {[id(item) in ids for item in list.__iter__(holder)].index(True)} of a list"
+    items = dict.items(holder) if _is(holder, dict) else _attributes_of(holder).items()
+    for key, item in items:
+        if id(item) in ids:
             return f"the variable, attribute or item {key!r}"
-    return f"a {type(holder).__name__}" if isinstance(holder, (dict, set, deque)) else None
+    return f"a {type(holder).__name__}" if _is(holder, (dict, set, deque)) else None
+
+
+# Objects of the user's may answer in any way, or raise, when they are asked: they are not, only their types.
+
+
+def _is(x: Any, kinds: Any) -> bool:
+    return issubclass(type(x), kinds)
 
 
 def _behind(x: Any) -> list[Any]:
     """Return what stands behind a callable, a reference or an object."""
-    if isinstance(x, functools.partial):
+    if _is(x, functools.partial):
         return [x.func, *x.args, *x.keywords.values()]
-    if isinstance(x, types.MethodType):
+    if _is(x, types.MethodType):
         return [x.__func__, x.__self__]
-    if isinstance(x, (staticmethod, classmethod)):
+    if _is(x, (staticmethod, classmethod)):
         return [x.__func__]
-    if isinstance(x, property):
+    if _is(x, property):
         return [x.fget, x.fset]
-    if isinstance(x, weakref.ref):
-        return [x()]
-    if isinstance(x, tuple):
-        return list(x) if len(x) < LONG else []
-    return [] if isinstance(x, (type, types.FunctionType, types.ModuleType)) else [type(x)]
+    if _is(x, weakref.ref):
+        return [weakref.ref.__call__(x)]
+    if _is(x, tuple):
+        return [*tuple.__iter__(x)] if tuple.__len__(x) < LONG else []
+    return [] if _is(x, (type, types.FunctionType, types.ModuleType)) else [type(x)]
 
 
 def _places(x: Any) -> Iterator[Place]:
     """Yield the places in a function, a class, a container or an object."""
-    if isinstance(x, (list, deque, set)):
-        if len(x) < LONG:
-            yield _sequence(x)
-    elif isinstance(x, dict):
-        if len(x) < LONG:
-            yield _dict(x)
-    elif isinstance(x, types.CellType):
+    if _is(x, (list, deque, set)):
+        yield _sequence(x)
+    elif _is(x, dict):
+        yield _dict(x)
+    elif _is(x, types.CellType):
         yield _cell(x)
-    elif isinstance(x, types.FunctionType):
-        if not _is_library(x):
+    elif _is(x, types.FunctionType):
+        if not _is_library(x.__module__):
             yield from _variables(x)
-    elif isinstance(x, type):
-        if not _is_library(x):
-            yield _attributes(x, lambda: dict(vars(x)))
-    elif isinstance(x, _CACHE):
-        yield Place(
-            lambda: [y for d in gc.get_referents(x) if type(d) is dict for y in d.values()], x.cache_clear
-        )
-    elif not isinstance(x, types.ModuleType):
+    elif _is(x, type):
+        if not _is_library(_attributes_of(x).get("__module__")):
+            yield _class(x)
+    elif _is(x, _CACHE):
+        yield _cache(x)
+    elif not _is(x, types.ModuleType):
         yield from _of_object(x)
 
 
-def _is_library(x: Any) -> bool:
-    return x.__module__ is None or x.__module__.partition(".")[0] in _LIBRARIES
+def _is_library(module: Any) -> bool:
+    return not isinstance(module, str) or module.partition(".")[0] in _LIBRARIES
 
 
 def _sequence(x: Any) -> Place:
-    before = list(x)
+    kind: Any = next(kind for kind in (list, deque, set) if _is(x, kind))
 
-    def undo() -> None:
-        x.clear()
-        (x.update if isinstance(x, set) else x.extend)(before)
+    def write(before: list[Any]) -> None:
+        kind.clear(x)
+        (set.update if kind is set else kind.extend)(x, before)
 
-    return Place(lambda: list(x), undo)
+    return Place(lambda: [*kind.__iter__(x)], write)
 
 
 def _dict(x: dict[Any, Any]) -> Place:
-    before = dict.copy(x)
+    kind = OrderedDict if _is(x, OrderedDict) else dict
 
-    def undo() -> None:
-        dict.clear(x)
-        dict.update(x, before)
+    def write(before: dict[Any, Any]) -> None:
+        kind.clear(x)
+        for key, value in before.items():
+            kind.__setitem__(x, key, value)
 
-    return Place(lambda: list(dict.values(x)), undo)
+    return Place(lambda: dict(kind.items(x)), write)
 
 
 def _cell(x: types.CellType) -> Place:
@@ -224,27 +232,30 @@ def _cell(x: types.CellType) -> Place:
         except ValueError:  # it is not set
             return []
 
-    def undo() -> None:
+    def write(before: list[Any]) -> None:
         if before:
             x.cell_contents = before[0]
         else:
             del x.cell_contents
 
-    before = read()
-    return Place(read, undo)
+    return Place(read, write)
+
+
+def _cache(x: Any) -> Place:
+    """Return the results that `functools.lru_cache` keeps, which can only be forgotten."""
+    return Place(
+        lambda: [y for d in gc.get_referents(x) if type(d) is dict for y in d.values()],
+        lambda _: x.cache_clear(),
+    )
 
 
 def _variables(f: types.FunctionType) -> Iterator[Place]:
     """Yield what a function holds, and the variables of its module and others that it names."""
     names = _names(f.__code__)
-    yield Place(lambda: _held(f), lambda: None)
+    yield Place(lambda: _held(f), lambda _: None)
     modules = [f.__globals__.get(name) for name in names]
-    spaces = [
-        vars(m)
-        for m in modules
-        if isinstance(m, types.ModuleType) and m.__name__.partition(".")[0] not in _LIBRARIES
-    ]
-    for space in (f.__globals__, *spaces):
+    spaces = [_attributes_of(m) for m in modules if _is(m, types.ModuleType)]
+    for space in (f.__globals__, *(s for s in spaces if not _is_library(s.get("__name__")))):
         for name in names:
             yield _variable(space, name)
 
@@ -254,10 +265,10 @@ def _held(f: types.FunctionType) -> list[Any]:
 
 
 def _variable(space: dict[str, Any], name: str) -> Place:
-    before = space.get(name, _MISSING)
-
-    read = lambda: [space[name]] if name in space else []  # noqa: E731
-    return Place(read, functools.partial(_put, space, name, before))
+    return Place(
+        lambda: [space[name]] if name in space else [],
+        lambda before: _put(space, name, before[0] if before else _MISSING),
+    )
 
 
 def _put(space: dict[str, Any], name: str, value: Any) -> None:
@@ -267,43 +278,58 @@ def _put(space: dict[str, Any], name: str, value: Any) -> None:
         space[name] = value
 
 
+def _attributes_of(x: Any) -> Any:
+    """Return an object's own attributes, in its dict where it has one."""
+    look = type.__getattribute__ if _is(x, type) else object.__getattribute__
+    try:
+        found = look(x, "__dict__")
+    except AttributeError:
+        return _NOTHING
+    return found if type(found) in (dict, types.MappingProxyType) else _NOTHING
+
+
+def _class(x: type) -> Place:
+    def write(before: dict[str, Any]) -> None:
+        now = dict(_attributes_of(x))
+        for name in now.keys() - before:
+            type.__delattr__(x, name)
+        for name, value in before.items():
+            if now.get(name, _MISSING) is not value:
+                type.__setattr__(x, name, value)
+
+    return Place(lambda: dict(_attributes_of(x)), write)
+
+
 def _of_object(x: Any) -> Iterator[Place]:
     """Yield the attributes of an object, in its dict and in slots."""
     attributes = _attributes_of(x)
-    if attributes is not None:
+    if type(attributes) is dict:
         yield _dict(attributes)
+    classes = [_attributes_of(kind) for kind in type.__getattribute__(type(x), "__mro__")]
     slots = [
-        name
-        for kind in type(x).__mro__
-        if "__slots__" in vars(kind) and not _is_library(kind)
-        for name, slot in vars(kind).items()
-        if isinstance(slot, types.MemberDescriptorType)
+        slot
+        for kind in classes
+        if "__slots__" in kind and not _is_library(kind.get("__module__"))
+        for slot in kind.values()
+        if type(slot) is types.MemberDescriptorType
     ]
-    if slots:
-        yield _attributes(x, lambda: {name: getattr(x, name) for name in slots if hasattr(x, name)})
+    yield from (_slot(x, slot) for slot in slots)
 
 
-def _attributes_of(x: Any) -> dict[str, Any] | None:
-    """Return the dict of an object's own attributes, where it has one."""
-    try:
-        found = object.__getattribute__(x, "__dict__")
-    except AttributeError:
-        return None
-    return found if type(found) is dict else None
+def _slot(x: Any, slot: types.MemberDescriptorType) -> Place:
+    def read() -> list[Any]:
+        try:
+            return [slot.__get__(x)]
+        except AttributeError:  # it is not set
+            return []
 
+    def write(before: list[Any]) -> None:
+        if before:
+            slot.__set__(x, before[0])
+        else:
+            slot.__delete__(x)
 
-def _attributes(x: Any, read: Callable[[], dict[str, Any]]) -> Place:
-    before = read()
-
-    def undo() -> None:
-        now = read()
-        for name in now.keys() - before:
-            delattr(x, name)
-        for name, value in before.items():
-            if now.get(name, _MISSING) is not value:
-                setattr(x, name, value)
-
-    return Place(lambda: read().values(), undo)
+    return Place(read, write)
 
 
 @functools.lru_cache(maxsize=1024)
