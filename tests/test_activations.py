@@ -256,3 +256,18 @@ def test_sigmoids_are_not_lost_where_an_exponential_overflows(dtype, points):
     assert eo.silu(x)[1].item() != 0.0
     tail = eo.tensor(np.array([-10.05 if dtype == "float32" else -21.2], dtype))
     assert eo.gelu(tail, approximate="tanh").item() != 0.0
+
+
+@pytest.mark.parametrize("x", [-13.0, -8.3, -3.1, 0.7])
+def test_gelu_of_small_floats_keeps_its_digits(x):
+    found = eo.gelu(eo.tensor([x], dtype=eo.float32)).item()
+    point = float(np.float32(x))
+    assert found == pytest.approx(float(mp.mpf(point) * mp.ncdf(point)), rel=2e-7)
+
+
+@pytest.mark.parametrize(("x", "slope"), [(math.inf, 1.0), (-math.inf, 0.0), (1e30, 1.0), (-1e30, 0.0)])
+def test_gelu_is_straight_far_out(x, slope):
+    point = eo.tensor(x, dtype=eo.float64)
+    with np.errstate(invalid="ignore"):
+        assert eo.grad(eo.gelu)(point).item() == slope
+        assert eo.grad(eo.grad(eo.gelu))(point).item() == 0.0

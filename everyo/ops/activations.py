@@ -203,11 +203,11 @@ def silu(xp: Any, x: Any) -> Any:
     return x * xp.sigmoid(x)
 
 
-_LOW = -1e4  # there the density is 0, and a number times it as well
+_FAR = 1e4  # there the density is 0, and a number times it as well
 
 
 def _gelu_slope(g: Any, x: Any, out: Any) -> Any:  # the result is for the loop, and what follows keeps it
-    x = op.maximum(x, _LOW)
+    x = op.clip(x, -_FAR, _FAR)
     return g * (0.5 * op.erfc(-SQRT_HALF * x) + x * (INVERSE_SQRT_TAU * op.exp(-0.5 * x * x)))
 
 
@@ -220,7 +220,10 @@ def _gelu_slope_by_result(g: Any, x: Any, out: Any) -> Any:
 def _gelu(xp: Any, x: Any) -> Any:
     if x.size >= LARGE and (found := accelerated("gelu", x)) is not None:
         return found
-    return 0.5 * x * xp.erfc(-SQRT_HALF * x)
+    narrow = x.dtype.kind == "f" and x.dtype.itemsize < 8  # where rounding -x / sqrt(2) costs x**2 units
+    wide = x.astype("float64") if narrow else x
+    out = 0.5 * wide * xp.erfc(-SQRT_HALF * wide)
+    return out.astype(x.dtype) if narrow else out
 
 
 _BEND, _STEEPNESS = 0.044715, 2.0 * math.sqrt(2.0 / math.pi)
