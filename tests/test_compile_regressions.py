@@ -344,3 +344,18 @@ def test_conditions_that_are_known_vanish():
     graph = eo.compile.inspect(f)(eo.ones(3)).graphs["without dead code"]
     assert "logical" not in graph
     assert graph.count("where") == 1
+
+
+def test_truth_values_of_rows_beside_other_results():
+    """LLVM's vectors of the rest of such a loop lost lanes of the reduction."""
+    rng = np.random.default_rng(1)
+
+    def f(x, y):
+        return eo.any(x, axis=2), x & True, y & True
+
+    compiled = eo.compile(f)
+    for share in (0.5, 1 / 59):
+        x, y = (rng.random((6, 7, 59)) < share for _ in range(2))
+        found = compiled(eo.asarray(x), eo.asarray(y))
+        for a, b in zip(found, (x.any(axis=2), x, y), strict=True):
+            np.testing.assert_array_equal(a.numpy(), b)

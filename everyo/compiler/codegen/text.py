@@ -290,7 +290,8 @@ class Function:
         read = self.pure if fixed else self.make
         address = self._address(kind, pointer, offset)
         value = read(f"load {kind}, ptr {address}")
-        return self.pure(f"trunc i8 {value} to i1") if np.dtype(dtype) == BOOL else value
+        # Not a truncation, as which LLVM 22 loses lanes of a reduction where the rest of a loop has vectors.
+        return self.pure(f"icmp ne i8 {value}, 0") if np.dtype(dtype) == BOOL else value
 
     def store(self, value: str, pointer: str, offset: Index, dtype: Any) -> None:
         """Write an element."""
