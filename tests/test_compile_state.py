@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import everyo as eo
-from everyo.errors import UnsupportedOperationError
+from everyo.errors import CompileError, UnsupportedOperationError
 from tests.compiling import agree, same
 
 ROWS = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -501,3 +501,67 @@ def test_a_constant_index_outside_of_an_axis():
     with pytest.raises(eo.IndexingError):
         eo.compile(lambda x: inner(x) * 2)(x)
     same(lambda x: x[eo.zeros((), dtype=eo.int64) - 5], x)
+
+
+def carried_state(w):
+    state = eo.zeros((), dtype=eo.float64)
+
+    def step():
+        state[...] = 0.5 * state + w
+        (state**2).backward(retain_graph=True)
+        return state * 1
+
+    return step
+
+
+def captured_result(w):
+    y = w**2
+    return lambda: eo.autograd.grad(3 * y, w, retain_graph=True)[0]
+
+
+def captured_result_in_a_loss(w):
+    scaled = w / 2
+
+    def step():
+        (scaled * scaled).backward(retain_graph=True)
+        return scaled * 1
+
+    return step
+
+
+@pytest.mark.parametrize("make", [carried_state, captured_result, captured_result_in_a_loss])
+def test_a_pass_inside_does_not_go_on_in_a_graph_from_outside(make):
+    step = eo.compile(make(eo.tensor(2.0, dtype=eo.float64, requires_grad=True)))
+    with pytest.raises(CompileError, match=r"the graph of a tensor from outside[\s\S]*detach"):
+        [step() for _ in range(2)]
+
+
+def test_a_pass_may_end_at_a_result_from_outside():
+    w = eo.tensor(2.0, dtype=eo.float64, requires_grad=True)
+    y = w**2
+
+    def f(x):
+        return eo.autograd.grad(x * y * y, y)[0]
+
+    compiled = eo.compile(f)
+    for x in (1.0, 3.0):
+        assert compiled(eo.tensor(x, dtype=eo.float64)).item() == 8 * x
+
+
+def test_state_that_is_detached_is_carried():
+    w = eo.tensor(2.0, dtype=eo.float64, requires_grad=True)
+    state = eo.zeros((), dtype=eo.float64)
+
+    def step():
+        new = 0.5 * state + w
+        (new**2).backward()
+        with eo.no_grad():
+            state[...] = new
+
+    compiled, gradients, expected, carried = eo.compile(step), [], [], 0.0
+    for _ in range(4):
+        compiled()
+        gradients.append(w.grad.item())
+        carried = 0.5 * carried + 2
+        expected.append(2 * carried + (expected[-1] if expected else 0))
+    assert gradients == expected

@@ -506,3 +506,15 @@ def test_a_number_is_copied_into_any_integer_dtype_that_holds_it():
     with pytest.raises((eo.errors.EveryOError, OverflowError)):
         np.copyto(x, 300)
     assert x.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_archives_keep_what_is_given_by_name(save, tmp_path):
+    weights = {"layer.weight": eo.ones((2, 3)), "args": eo.full((2,), 5.0)}
+    save(tmp_path / "a.npz", eo.zeros(2), n=np.ones(1), **weights)
+    with np.load(tmp_path / "a.npz") as found:
+        assert sorted(found.files) == ["args", "arr_0", "layer.weight", "n"]
+        np.testing.assert_array_equal(found["layer.weight"], np.ones((2, 3)))
+        np.testing.assert_array_equal(found["args"], [5.0, 5.0])
+    with pytest.raises(GraphStateError, match="would lose its graph"):
+        save(tmp_path / "b.npz", w=eo.ones(2).requires_grad_())

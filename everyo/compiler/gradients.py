@@ -67,7 +67,7 @@ class Gradients:
     """
 
     def __init__(self, tracer: Any) -> None:
-        self._tracer, self._born = tracer, next_age()
+        self._tracer, self.born = tracer, next_age()
         self._before: dict[int, tuple[Tensor, Tensor | None]] = {}
         self._changed: set[int] = set()
         self._owners: dict[int, Tensor] = {}
@@ -79,7 +79,7 @@ class Gradients:
             return
         if self._tracer.parent is not None:
             self._tracer.parent.gradients.looked(x)
-        elif x.grad_node is None or x.grad_node.age < self._born:  # none of a leaf that the function has made
+        elif x.grad_node is None or x.grad_node.age < self.born:  # none of a leaf that the function has made
             self.guards.append((x, self._before[id(x)][1] is None))
 
     def changing(self, x: Tensor) -> None:
@@ -89,7 +89,7 @@ class Gradients:
 
     def made(self, leaf: Any) -> bool:
         """Whether the function has made a leaf itself, anew at each call."""
-        return bool(leaf.age >= self._born)
+        return bool(leaf.age >= self.born)
 
     def owner(self, gradient: Tensor | None) -> Tensor | None:
         """Return the tensor that held `gradient` before the trace, if one is known."""

@@ -173,6 +173,11 @@ class Tracer(Interpreter):
         self.arguments: dict[Value, Any] = {}
         self.asked: dict[tuple[int, str], bool] = {}
 
+    @property
+    def born(self) -> int:
+        """The age of the outermost trace: older nodes are of graphs from outside."""
+        return self.gradients.born if self.parent is None else self.parent.born
+
     def reading(self, x: Tensor) -> Tensor:
         """Return a tensor from outside as a value of the graph, without its graph of the eager tape."""
         return self.symbol(self.read(DataCell(x)))

@@ -22,7 +22,7 @@ from everyo.core.tape import LeafNode, Node
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Traced, depth, downwards, require_outer, staging
 from everyo.core.walk import Walk, topological_order
-from everyo.errors import GraphStateError, describe
+from everyo.errors import CompileError, GraphStateError, describe
 
 
 def run_inside(
@@ -63,12 +63,35 @@ def run_inside(
                     tape = _tape_of(part)
                     walk = walks.setdefault(tape, Walk(targets, retain, create_graph, tape=tape))
                     walk.seed(part._require_node("backward"), _below(cotangent, root, part))
+        if tracer is not None and None in walks:
+            _require_traced(walks[None], tracer.born)
         arrived: dict[Node, Any] = {}
         for walk in walks.values():
             arrived.update(walk.run(roots[0].backend))
     if symbolic and not create_graph:
         return {node: _constant(cotangent) for node, cotangent in arrived.items()}
     return arrived
+
+
+def _require_traced(walk: Walk, born: int) -> None:
+    """Raise if a pass in a compiled function would go on in a graph from outside: another one each time."""
+    targets = walk.targets
+    useful = None if targets is None else set(targets)
+    oldest = -1 if targets is None else min((node.age for node in targets), default=-1)
+    for node in topological_order(walk.pending, oldest):
+        if useful is not None:
+            if useful.isdisjoint(node.parents):
+                continue
+            useful.add(node)
+        if node.age < born and not isinstance(node, LeafNode):
+            raise CompileError(
+                "a backward pass inside leads into the graph of a tensor from outside",
+                operation="backward",
+                expected="a graph that the compiled function records itself",
+                found=f"the result of {node.name}, computed before",
+                remedy="compute it inside, or detach it: x.detach(), or `with eo.no_grad():` around what is "
+                "carried to the next call",
+            )
 
 
 def _linear(gradients: Sequence[Any]) -> int:

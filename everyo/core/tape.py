@@ -117,7 +117,8 @@ class Node:
                 operation=self.name,
                 expected="the values saved in the forward pass",
                 found="released values",
-                remedy="call the first backward() or grad() with retain_graph=True",
+                remedy="call the first backward() or grad() with retain_graph=True; what is carried from "
+                "step to step leaves the graph by x.detach(), or in `with eo.no_grad():`",
             )
 
     def __repr__(self) -> str:

@@ -50,12 +50,12 @@ def array_function(
             name, args, f"the function {name}", "compute on x.detach().numpy(), without derivatives"
         )
     name = spelled(function)
+    if name in _DESCRIPTIONS:
+        return _on_arrays(function, args, options, _detached)
+    if name in _FILES:
+        return _on_arrays(function, args, options, _constant)
     given = _arguments(function, args, options)
     out = given.pop("out", None)
-    if name in _DESCRIPTIONS:
-        return _on_arrays(function, given, _detached)
-    if name in _FILES:
-        return _on_arrays(function, given, _constant)
     special = _SPECIAL.get(f"{source[0]}.{source[1]}" if source[0] else source[1])
     with in_double_precision():
         result = NOT_SPECIAL if special is None else special(**given)
@@ -88,7 +88,8 @@ def _translated(function: Any, name: str, given: dict[str, Any]) -> Any:
     target = counterpart(function)
     if target is None:
         if name in _INTEGERS:
-            return _wrapped(_on_arrays(function, given, _detached))
+            bound = inspect.BoundArguments(signature(function), given)
+            return _wrapped(_on_arrays(function, bound.args, bound.kwargs, _detached))
         remedy = "compute on x.detach().numpy() where no derivative is needed, or define an eo.custom_vjp"
         raise unsupported(name, _arrays(given), f"the function {name}", remedy)
     ours, theirs = _parameters(target), signature(function).parameters
@@ -151,10 +152,11 @@ def _arrays(given: dict[str, Any]) -> list[Any]:
     return [value for value in given.values() if hasattr(value, "shape")]
 
 
-def _on_arrays(function: Any, given: dict[str, Any], convert: Callable[[Tensor], Any]) -> Any:
+def _on_arrays(
+    function: Any, args: Sequence[Any], options: dict[str, Any], convert: Callable[[Tensor], Any]
+) -> Any:
     """Call NumPy's function itself, on what `convert` makes of the tensors."""
-    bound = inspect.BoundArguments(signature(function), _replaced(given, convert))
-    return function(*bound.args, **bound.kwargs)
+    return function(*_replaced(tuple(args), convert), **_replaced(options, convert))
 
 
 def _detached(x: Tensor) -> Any:
