@@ -39,6 +39,11 @@ HESSIANS = frozenset({"dogleg", "trust-exact"})
 GRADIENT_FREE = frozenset({"nelder-mead", "powell", "cobyla", "cobyqa"})
 
 
+def _vector_or_tree(params: Any) -> Any:
+    numbers = type(params) is list and params and all(type(x) in (int, float) for x in params)
+    return np.asarray(params, np.float64) if numbers else params
+
+
 def _as_float64(leaf: Any, operation: str) -> Tensor:
     """Return a leaf of the parameters in double precision, from what it was written as."""
     array = leaf.detach().numpy() if isinstance(leaf, Tensor) else np.asarray(leaf)
@@ -63,7 +68,7 @@ class Packed:
         Takes the parameters, then `args`.
     params : pytree of tensors, arrays or numbers
         The structure and shapes of the parameters; their values become `x0`: leaf after leaf, those of a
-        dict in the order of its sorted keys.
+        dict in the order of its sorted keys. A list of numbers is a vector, as for SciPy.
     args : tuple
         Further arguments, which are constants.
 
@@ -79,14 +84,14 @@ class Packed:
         require_function(self.operation, function)
         self.function = function
         self.args = args if isinstance(args, tuple) else (args,)  # one alone, as SciPy takes it
-        doubles = tree_map(lambda leaf: _as_float64(leaf, self.operation), params)
+        doubles = tree_map(lambda leaf: _as_float64(leaf, self.operation), _vector_or_tree(params))
         self._layout = Layout(doubles)
         self.x0 = self.pack(doubles)
         self._points: dict[str, tuple[Any, Any]] = {}
 
     def pack(self, params: Any) -> Any:
         """Return parameters as one float64 NumPy vector, leaf after leaf."""
-        doubles = tree_map(lambda leaf: _as_float64(leaf, self.operation), params)
+        doubles = tree_map(lambda leaf: _as_float64(leaf, self.operation), _vector_or_tree(params))
         if Layout(doubles) != self._layout:
             raise ShapeError(
                 "these parameters differ in structure or shapes",

@@ -364,3 +364,15 @@ def test_bounds_of_one_matrix_and_of_a_tuple():
 def test_bounds_that_do_not_fit_are_refused(search, bounds):
     with pytest.raises(eo.ShapeError, match="the bounds do not fit the parameters"):
         getattr(scipy_compat, search)(by_name, NAMED, bounds=bounds)
+
+
+def test_a_list_of_numbers_is_a_vector():
+    target = np.array([3.0, -1.0])
+    found = scipy_compat.minimize(lambda p: ((p - target) ** 2).sum(), [1, 2.0])
+    np.testing.assert_allclose(found.params.numpy(), target, atol=1e-6)
+    fitted = scipy_compat.least_squares(lambda p: p - target, [0.5, 0.5])
+    np.testing.assert_allclose(fitted.params.numpy(), target, atol=1e-6)
+    tree = scipy_compat.minimize(
+        lambda p: (p[0] - 3) ** 2 + (p[1] + 1) ** 2, [eo.tensor(1.0), eo.tensor(2.0)]
+    )
+    np.testing.assert_allclose([x.item() for x in tree.params], target, atol=1e-6)
