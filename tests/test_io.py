@@ -98,3 +98,10 @@ def test_dtypes_that_numpy_lacks_are_an_error_of_the_file(tmp_path, dtype):
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2 * size))
     with pytest.raises(eo.SerializationError, match="a dtype that NumPy lacks"):
         eo.io.load_safetensors(path)
+
+
+@pytest.mark.parametrize("value", [{"weight": eo.ones(2)}, None, "text"])
+def test_what_is_no_tensor_is_named(value, tmp_path):
+    with pytest.raises(eo.errors.DTypeError, match="under 'model'"):
+        eo.io.save_safetensors({"w": eo.ones(2), "model": value}, tmp_path / "a.safetensors")
+    assert list(tmp_path.iterdir()) == []

@@ -34,6 +34,8 @@ def save_safetensors(
     ------
     SerializationError
         If the format cannot hold a name or a dtype, or the safetensors package is missing.
+    DTypeError
+        If what is given is no dict of tensors, or has text or other dicts in it.
     CompileError
         Inside a compiled function, where it would be written once, not at each call.
 
@@ -57,6 +59,15 @@ def save_safetensors(
         )
     arrays = {}
     for name, value in tensors.items():
+        if value is None or isinstance(value, (str, bytes, Mapping)):
+            raise DTypeError(
+                "a file of tensors holds tensors alone",
+                operation="save_safetensors",
+                expected=f"a tensor, an array or numbers under {name!r}",
+                found=type(value).__name__,
+                remedy="give nested dicts names like 'model.weight', and text as metadata=; the state of an "
+                "optimizer can be pickled",
+            )
         held = asarray(value)
         array = held.backend.to_numpy(held.concrete("save_safetensors"))
         # The writer reads memory in C order whatever the strides say.
