@@ -72,7 +72,7 @@ def _root_of_one_minus_square(x: Any) -> Any:
     return op.where(op.abs(x) < 0.5, op.sqrt(1 - x * x), op.sqrt(-(x - 1)) * op.sqrt(x - (-1)))
 
 
-@elementwise(lambda g, x: g / _root_of_one_minus_square(x), domain=(-0.8, 0.8))
+@elementwise(fused(lambda g, x: g / _root_of_one_minus_square(x)), domain=(-0.8, 0.8))
 def arcsin(xp: Any, x: Any) -> Any:
     """Inverse sine, elementwise: ``d arcsin(x) = dx / sqrt(1 - x**2)``.
 
@@ -85,7 +85,7 @@ def arcsin(xp: Any, x: Any) -> Any:
     return xp.arcsin(x)
 
 
-@elementwise(lambda g, x: -g / _root_of_one_minus_square(x), domain=(-0.8, 0.8))
+@elementwise(fused(lambda g, x: -g / _root_of_one_minus_square(x)), domain=(-0.8, 0.8))
 def arccos(xp: Any, x: Any) -> Any:
     """Inverse cosine, elementwise: ``d arccos(x) = -dx / sqrt(1 - x**2)``.
 
@@ -210,7 +210,7 @@ def arccosh(xp: Any, x: Any) -> Any:
     return xp.arccosh(x)
 
 
-@elementwise(lambda g, x: g / _one_minus_square(x), domain=(-0.8, 0.8))
+@elementwise(fused(lambda g, x: g / _one_minus_square(x)), domain=(-0.8, 0.8))
 def arctanh(xp: Any, x: Any) -> Any:
     """Inverse hyperbolic tangent, elementwise: ``d arctanh(x) = dx / (1 - x**2)``.
 
