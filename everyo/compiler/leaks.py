@@ -41,12 +41,21 @@ Made = weakref.ref[Any]  # a value of a trace
 
 
 class Place:
-    """Something that holds values: how to read and to write all of them, and what they were."""
+    """Something that holds values: how to read and to write all of them, and what they were.
 
-    __slots__ = ("before", "read", "write")
+    `attributes` is the dict of an object's own, where it is that.
+    """
 
-    def __init__(self, read: Callable[[], Contents], write: Callable[[Any], None]) -> None:
-        self.read, self.write, self.before = read, write, read()
+    __slots__ = ("attributes", "before", "read", "write")
+
+    def __init__(
+        self,
+        read: Callable[[], Contents],
+        write: Callable[[Any], None],
+        attributes: dict[str, Any] | None = None,
+    ) -> None:
+        self.read, self.write, self.attributes = read, write, attributes
+        self.before: Any = read()
 
     def leads_to(self, kept: set[int]) -> bool:
         """Whether something that was not there before leads to one of those objects, by their ids."""
@@ -64,7 +73,6 @@ class Places:
     def __init__(self, f: Any, args: Sequence[Any] = ()) -> None:
         self.tensors: list[Tensor] = []
         self._places: list[Place] = []
-        self._objects: list[tuple[dict[str, Any], dict[str, Any]]] = []
         waiting, seen = [f, *args], set[int]()
         for x in waiting:  # which grows meanwhile
             if type(x) in weakref.ProxyTypes:  # whose object may be gone
@@ -74,9 +82,6 @@ class Places:
             if _is(x, _DATA) or id(x) in seen or len(seen) > MANY:
                 continue
             seen.add(id(x))
-            attributes = _attributes_of(x)
-            if type(attributes) is dict:
-                self._objects.append((attributes, attributes.copy()))
             for place in _places(x):
                 self._places.append(place)
                 if len(place.before) < LONG:
@@ -92,7 +97,8 @@ class Places:
 
     def put_back_own(self, attributes: Attributes) -> None:
         """Let attributes of modules hold what they held that the function has set before it read them."""
-        for now, before in self._objects:
+        objects = [(p.attributes, p.before) for p in self._places if p.attributes is not None]
+        for now, before in objects:
             for name, value in list(now.items()):
                 old = before.get(name, _MISSING)
                 if value is not old and _is(value, Tensor) and attributes.unread(now, name):
@@ -214,7 +220,7 @@ def _sequence(x: Any) -> Place:
     return Place(lambda: [*kind.__iter__(x)], write)
 
 
-def _dict(x: dict[Any, Any]) -> Place:
+def _dict(x: dict[Any, Any], attributes: dict[str, Any] | None = None) -> Place:
     kind = OrderedDict if _is(x, OrderedDict) else dict
 
     def write(before: dict[Any, Any]) -> None:
@@ -222,7 +228,7 @@ def _dict(x: dict[Any, Any]) -> Place:
         for key, value in before.items():
             kind.__setitem__(x, key, value)
 
-    return Place(lambda: dict(kind.items(x)), write)
+    return Place(lambda: dict(kind.items(x)), write, attributes)
 
 
 def _cell(x: types.CellType) -> Place:
@@ -304,7 +310,7 @@ def _of_object(x: Any) -> Iterator[Place]:
     """Yield the attributes of an object, in its dict and in slots."""
     attributes = _attributes_of(x)
     if type(attributes) is dict:
-        yield _dict(attributes)
+        yield _dict(attributes, attributes)
     classes = [_attributes_of(kind) for kind in type.__getattribute__(type(x), "__mro__")]
     slots = [
         slot

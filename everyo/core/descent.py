@@ -75,14 +75,7 @@ def run_inside(
 
 def _require_traced(walk: Walk, born: int) -> None:
     """Raise if a pass in a compiled function would go on in a graph from outside: another one each time."""
-    targets = walk.targets
-    useful = None if targets is None else set(targets)
-    oldest = -1 if targets is None else min((node.age for node in targets), default=-1)
-    for node in topological_order(walk.pending, oldest):
-        if useful is not None:
-            if useful.isdisjoint(node.parents):
-                continue
-            useful.add(node)
+    for node in walk.on_the_way():
         if node.age < born and not isinstance(node, LeafNode):
             raise CompileError(
                 "a backward pass inside leads into the graph of a tensor from outside",

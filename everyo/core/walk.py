@@ -83,17 +83,24 @@ class Walk:
         """Start from `node` with a cotangent; seeds of one node add up."""
         self.pending[node] = self.pending[node] + cotangent if node in self.pending else cotangent
 
+    def on_the_way(self) -> set[Node]:
+        """Return the nodes whose rules will run: with a path to a target, or all that are reached."""
+        if self.targets is None:
+            return set(topological_order(self.pending))
+        found: set[Node] = set()
+        oldest = min(map(_age, self.targets), default=-1)  # no path to a target leads through an older node
+        for node in topological_order(self.pending, oldest):
+            if not (self.targets.isdisjoint(node.parents) and found.isdisjoint(node.parents)):
+                found.add(node)
+        return found
+
     def run(self, backend: Backend, born: int = -1) -> dict[Node, Any]:
         """Walk; return the cotangents that arrived at the targets.
 
         At nodes that are not younger than `born` the walk stops; what reached them stays in `pending`.
         """
         if self.targets is not None:
-            self.useful = useful = set(self.targets)
-            oldest = min(map(_age, useful), default=-1)  # no path to a target leads through an older node
-            for node in topological_order(self.pending, oldest):
-                if not useful.isdisjoint(node.parents):
-                    useful.add(node)
+            self.useful = useful = self.targets | self.on_the_way()
             self.pending = {node: g for node, g in self.pending.items() if node in useful}
         with watch_over(backend) as self.watch:
             if self.create_graph:
