@@ -9,8 +9,8 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 os.environ.setdefault("EVERYO_CACHE", "0")  # programs are compiled by the code under test
 
-import pytest  # noqa: E402
-from hypothesis import settings  # noqa: E402
+import pytest  # noqa: E402 - behind what NumPy reads when it is imported, as all of these
+from hypothesis import settings  # noqa: E402 - likewise
 
 import everyo.compiler  # noqa: E402, F401 - pytest finds the modules it collects doctests from already imported
 

@@ -206,10 +206,12 @@ class Readable:
 
     def __float__(self) -> float:
         self._refuse_loss("float")
-        return float(self.item())  # type: ignore[arg-type]
+        number: Any = self.item()  # a complex one is refused, as Python's own
+        return float(number)
 
     def __int__(self) -> int:
-        return int(self.item())  # type: ignore[arg-type]
+        number: Any = self.item()
+        return int(number)
 
     def __complex__(self) -> complex:
         self._refuse_loss("complex")
@@ -253,4 +255,5 @@ class Readable:
                 found=f"{self.dtype} {self.shape}",
                 remedy="convert it: int(x)",
             )
-        return int(self.item())  # type: ignore[arg-type]
+        number: Any = self.item()
+        return int(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 from collections.abc import Callable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from everyo.core.traced import Traced
 from everyo.errors import EveryOError, UnsupportedOperationError
@@ -55,8 +55,9 @@ def _missing(name: str) -> Primitive:
 
 # The primitives by name (``op.exp``), so that rules reach each other whatever the file order. A module
 # object, because Python finds the attributes of no other kind of object as quickly.
-op: Operations = cast(Any, ModuleType("op"))
-op.__getattr__ = _missing  # type: ignore[method-assign]
+_module: Any = ModuleType("op")
+_module.__getattr__ = _missing
+op: Operations = _module
 
 
 def register(primitive: Primitive) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, SignatureError, describe
 
@@ -37,7 +37,7 @@ def explained(function: F) -> F:
                 raise
             raise misfit(function, args, given) from None
 
-    return call  # type: ignore[return-value]
+    return cast(F, call)
 
 
 def normalize_axis(axis: int, ndim: int, operation: str) -> int:
