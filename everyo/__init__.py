@@ -51,6 +51,7 @@ from everyo.errors import SerializationError as SerializationError
 from everyo.errors import ShapeError as ShapeError
 from everyo.errors import SignatureError as SignatureError
 from everyo.errors import UnsupportedOperationError as UnsupportedOperationError
+from everyo.guidance import unknown_name as _missing
 from everyo.ops import *
 from everyo.ops.later import ON_FIRST_USE as _OPERATIONS
 
@@ -311,11 +312,12 @@ _ON_FIRST_USE = {
 }
 
 
+_unknown_name = _missing(__name__)
+
+
 def __getattr__(name: str) -> _Any:
     if name not in _ON_FIRST_USE:
-        from everyo.guidance.names import missing
-
-        raise AttributeError(missing(name, __name__), name=name)
+        return _unknown_name(name)
     module = _importlib.import_module(_ON_FIRST_USE[name])
     found = module if name in _MODULES else getattr(module, name)
     globals()[name] = found

@@ -6,12 +6,14 @@ from typing import Any as _Any
 
 from everyo.core.backward import backward as backward
 from everyo.core.backward import grad as grad
+from everyo.guidance import unknown_name as _missing
 
 if _TYPE_CHECKING:
     from everyo.transforms.function import Function as Function
     from everyo.transforms.function import once_differentiable as once_differentiable
 
 _ON_FIRST_USE = ("Function", "once_differentiable")
+_unknown_name = _missing(__name__)
 
 
 def __getattr__(name: str) -> _Any:
@@ -19,9 +21,7 @@ def __getattr__(name: str) -> _Any:
         found = getattr(_importlib.import_module("everyo.transforms.function"), name)
         globals()[name] = found
         return found
-    from everyo.guidance.names import missing
-
-    raise AttributeError(missing(name, __name__), name=name)
+    return _unknown_name(name)
 
 
 def __dir__() -> list[str]:

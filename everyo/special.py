@@ -1,12 +1,9 @@
 """Special functions: SciPy's ``special`` as far as derivatives are known, with these."""
 
+from everyo.guidance import unknown_name as _unknown_name
 from everyo.ops import special as _special
 from everyo.ops.special import *  # noqa: F403
 
 __all__ = _special.__all__
 
-
-def __getattr__(name: str) -> object:
-    from everyo.guidance.names import missing
-
-    raise AttributeError(missing(name, __name__), name=name)
+__getattr__ = _unknown_name(__name__)

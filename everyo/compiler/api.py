@@ -15,7 +15,7 @@ import numpy as np
 
 import everyo.compiler.control  # noqa: F401 - loops and branches find their way into graphs
 from everyo.compiler import pool
-from everyo.compiler.direct import Door
+from everyo.compiler.direct import Door, prepare
 from everyo.compiler.entry import Entry, states_of
 from everyo.compiler.graph import Graph, Value
 from everyo.compiler.leaks import Places
@@ -30,8 +30,8 @@ from everyo.core.modes import current_mode
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, CompileError
-from everyo.ops.axes import explained
 from everyo.ops.creation import as_list, as_tensor
+from everyo.ops.signatures import explained
 from everyo.transforms.trees import EXACT, flatten, odd_keys, unflatten
 
 PLAIN = (bool, int, str, type(None))  # of static arguments: what equals them has their meaning
@@ -204,6 +204,8 @@ class Compiled:
         others = self._entries.get(key, [])
         self._entries[key] = [entry, *others[: VARIANTS - 1]]
         self._warn(key)
+        if entry.plain:
+            prepare(type(self))  # compiled here, once, so that no later call has to
         return entry
 
     def _trace(

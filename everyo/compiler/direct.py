@@ -112,6 +112,11 @@ def _code(kind: Any) -> Code | None:
     return code
 
 
+def prepare(kind: Any) -> None:
+    """Give a class of compiled functions its direct call, where there is one, unless it has it already."""
+    _code(kind)
+
+
 def door(
     kind: Any, program: Program, args: Sequence[Any], static: dict[int, Any], leaves: Sequence[Any],
     structure: Any, mode: tuple[bool, Any], hits: Any,

@@ -1,5 +1,6 @@
 """`eo.nn`: layers and losses, with PyTorch's names."""
 
+from everyo.guidance import unknown_name as _unknown_name
 from everyo.nn import functional as functional
 from everyo.nn import init as init
 from everyo.nn.activations import GELU as GELU
@@ -30,8 +31,4 @@ from everyo.nn.parameter import Parameter as Parameter
 from everyo.nn.pooling import AvgPool2d as AvgPool2d
 from everyo.nn.pooling import MaxPool2d as MaxPool2d
 
-
-def __getattr__(name: str) -> object:
-    from everyo.guidance.names import missing
-
-    raise AttributeError(missing(name, __name__), name=name)
+__getattr__ = _unknown_name(__name__)

@@ -11,6 +11,7 @@ from typing import Any
 from everyo import ops
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
+from everyo.guidance import unknown_name as _unknown_name
 from everyo.nn.cross_entropy import (
     binary_cross_entropy_with_logits,
     cross_entropy,
@@ -149,7 +150,4 @@ def embedding(input: Any, weight: Any) -> Tensor:
     return ops.embedding(weight, input)
 
 
-def __getattr__(name: str) -> object:
-    from everyo.guidance.names import missing
-
-    raise AttributeError(missing(name, __name__), name=name)
+__getattr__ = _unknown_name(__name__)

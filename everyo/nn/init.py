@@ -13,6 +13,7 @@ from everyo.core.modes import no_grad
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.guidance import unknown_name as _unknown_name
 from everyo.ops import random
 from everyo.ops.creation import fresh
 
@@ -153,7 +154,4 @@ def _gain(nonlinearity: str, slope: float) -> float:
     return _GAINS[nonlinearity]
 
 
-def __getattr__(name: str) -> object:
-    from everyo.guidance.names import missing
-
-    raise AttributeError(missing(name, __name__), name=name)
+__getattr__ = _unknown_name(__name__)

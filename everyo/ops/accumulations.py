@@ -12,12 +12,13 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, ShapeError, describe
-from everyo.ops.axes import as_flag, explained, normalize_axis
+from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import primitive
 from everyo.ops.records import last_record
 from everyo.ops.reductions import inexact
 from everyo.ops.scans import cumprod, cumsum
+from everyo.ops.signatures import explained
 
 __all__ = [
     "cummax", "cummin", "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum",

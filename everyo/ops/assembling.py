@@ -8,12 +8,13 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
-from everyo.ops.axes import as_integer, explained, normalize_axes, normalize_axis
+from everyo.ops.axes import as_integer, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, normalize_shape
 from everyo.ops.gathering import nonzero, take
 from everyo.ops.joining import array_split, concat, split
 from everyo.ops.rearranging import diag, flip
 from everyo.ops.shape import atleast_1d, broadcast_to, expand_dims, moveaxis, ravel, reshape
+from everyo.ops.signatures import explained
 
 __all__ = [
     "append", "atleast_3d", "column_stack", "delete", "diagflat", "dsplit", "dstack", "fliplr", "flipud",

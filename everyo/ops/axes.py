@@ -2,42 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Sequence
+from typing import Any
 
-from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, SignatureError, describe
+from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
 
-F = TypeVar("F", bound=Callable[..., Any])
 _HABITS = {  # what else may have been meant
     "max": "; the larger elements of two tensors are eo.maximum(a, b)",
     "min": "; the smaller elements of two tensors are eo.minimum(a, b)",
     "repeat": "; copies of the whole are eo.tile(x, (2, 2))",
 }
-
-
-def misfit(function: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any]) -> SignatureError:
-    """Return the error for arguments that a function has no place for; it says what to write."""
-    from everyo.guidance.calls import misfit as explained_misfit
-
-    return explained_misfit(function, args, given)
-
-
-def explained(function: F) -> F:
-    """Return a function with that error in place of Python's; a call takes a tenth of a microsecond more."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **given: Any) -> Any:
-        try:
-            return function(*args, **given)
-        except TypeError as error:
-            trace = error.__traceback__
-            if trace is None or trace.tb_next is not None:  # raised inside of it
-                raise
-            raise misfit(function, args, given) from None
-
-    return cast(F, call)
 
 
 def normalize_axis(axis: int, ndim: int, operation: str) -> int:

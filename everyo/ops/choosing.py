@@ -11,13 +11,14 @@ from everyo.core.samples import Distinct, sample
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
-from everyo.ops.axes import as_integers, explained, normalize_axis
+from everyo.ops.axes import as_integers, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, zeros_like
 from everyo.ops.families import primitive
 from everyo.ops.gathering import take_along_axis
 from everyo.ops.joining import stack
 from everyo.ops.piecewise import clip
 from everyo.ops.shape import broadcast_arrays, broadcast_to, expand_dims, ravel
+from everyo.ops.signatures import explained
 from everyo.ops.sorting import argsort
 from everyo.ops.truth import all as every
 from everyo.ops.truth import any as some

@@ -13,10 +13,11 @@ from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
 from everyo.ops.arithmetic import multiply
-from everyo.ops.axes import explained, normalize_axes, normalize_axis
+from everyo.ops.axes import normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensors
 from everyo.ops.families import bilinear, public
 from everyo.ops.labelled import contraction, moved_last
+from everyo.ops.signatures import explained
 
 __all__ = ["dot", "inner", "matmul", "outer", "tensordot", "vecdot"]
 

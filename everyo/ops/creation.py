@@ -22,8 +22,9 @@ from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number, staged, staging
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
-from everyo.ops.axes import as_flag, explained
+from everyo.ops.axes import as_flag
 from everyo.ops.families import primitive
+from everyo.ops.signatures import explained
 
 __all__ = [
     "tensor", "asarray", "from_numpy",

@@ -10,11 +10,12 @@ from everyo.core.dtypes import int64
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import explained, normalize_axis
+from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, real_number, weak
 from everyo.ops.known import everywhere, is_known
 from everyo.ops.neighbours import neighbours
 from everyo.ops.reductions import inexact
+from everyo.ops.signatures import explained
 
 __all__ = ["ediff1d", "gradient", "trapezoid", "unwrap"]
 

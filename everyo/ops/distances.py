@@ -10,12 +10,13 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.ops import pairwise  # noqa: F401 - its primitives
-from everyo.ops.axes import explained, normalize_axis
+from everyo.ops.axes import normalize_axis
 from everyo.ops.broadcasting import broadcast_shapes
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.norms import vector_norm
 from everyo.ops.reductions import inexact
 from everyo.ops.shape import broadcast_to
+from everyo.ops.signatures import explained
 
 __all__ = ["cdist", "pdist", "renorm"]
 

@@ -11,13 +11,14 @@ from everyo.core.samples import Integers, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, EveryOError, IndexingError, ShapeError, describe
 from everyo.ops import index_errors
-from everyo.ops.axes import explained, normalize_axis
+from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import primitive
 from everyo.ops.index_errors import outside
 from everyo.ops.indexing import ARRAY
 from everyo.ops.known import is_known
 from everyo.ops.shape import broadcast_to, reshape
+from everyo.ops.signatures import explained
 
 __all__ = [
     "gather", "index_add", "nonzero", "put_along_axis", "scatter_add", "take", "take_along_axis",

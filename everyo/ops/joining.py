@@ -13,10 +13,11 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_flag, as_integer, as_integers, explained, normalize_axis
+from everyo.ops.axes import as_flag, as_integer, as_integers, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import linear
 from everyo.ops.shape import atleast_1d, atleast_2d, broadcast_arrays, expand_dims, reshape
+from everyo.ops.signatures import explained
 
 __all__ = [
     "array_split", "concat", "concatenate", "hstack", "meshgrid", "split", "stack", "unstack", "vstack",

@@ -12,12 +12,13 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import DTypeError, EveryOError, IndexingError, ShapeError, describe
-from everyo.ops.axes import explained, normalize_axis
+from everyo.ops.axes import normalize_axis
 from everyo.ops.broadcasting import broadcast_shapes
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.gathering import nonzero
 from everyo.ops.index_batching import DISTINCT
 from everyo.ops.shape import broadcast_to
+from everyo.ops.signatures import explained
 
 __all__ = [
     "argwhere", "compress", "extract", "flatnonzero", "masked_fill", "masked_scatter", "masked_select",

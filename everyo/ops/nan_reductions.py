@@ -13,7 +13,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_flag, explained, normalize_axes, normalize_axis
+from everyo.ops.axes import as_flag, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor, real_number
 from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
@@ -32,6 +32,7 @@ from everyo.ops.reductions import (
 )
 from everyo.ops.reductions import sum as total
 from everyo.ops.scans import cumprod, cumsum
+from everyo.ops.signatures import explained
 from everyo.ops.sorting import argmax, argmin
 
 __all__ = [

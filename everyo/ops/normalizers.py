@@ -12,9 +12,10 @@ from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
-from everyo.ops.axes import explained, normalize_axes
+from everyo.ops.axes import normalize_axes
 from everyo.ops.families import primitive
 from everyo.ops.reductions import Axis, AxisParam, expand, inexact, reduce, reduction_samples
+from everyo.ops.signatures import explained
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 

@@ -12,7 +12,6 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError
-from everyo.ops.axes import explained
 from everyo.ops.families import primitive
 from everyo.ops.reductions import (
     Axis,
@@ -24,6 +23,7 @@ from everyo.ops.reductions import (
     reduce,
     reduction_samples,
 )
+from everyo.ops.signatures import explained
 
 __all__ = ["vector_norm"]
 

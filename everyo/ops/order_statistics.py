@@ -14,12 +14,13 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
-from everyo.ops.axes import as_flag, explained, normalize_axes
+from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.chosen import chosen_places
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import elementwise, primitive
 from everyo.ops.known import anywhere, everywhere, is_known
 from everyo.ops.quantile_places import CONTINUOUS, DISCRETE, Place
+from everyo.ops.signatures import explained
 from everyo.ops.weighted_quantiles import checked_weights
 from everyo.ops.weighted_quantiles import ranks as weighted_ranks
 

@@ -9,8 +9,9 @@ from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
-from everyo.ops.axes import as_integer, explained
+from everyo.ops.axes import as_integer
 from everyo.ops.families import elementwise
+from everyo.ops.signatures import explained
 
 __all__ = ["ceil", "clip", "floor", "maximum", "minimum", "round", "trunc", "where"]
 

@@ -7,10 +7,11 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import explained, normalize_axis
+from everyo.ops.axes import normalize_axis
 from everyo.ops.contraction import matmul
 from everyo.ops.creation import as_tensors
 from everyo.ops.reductions import conjugate
+from everyo.ops.signatures import explained
 
 __all__ = ["cross", "kron", "matvec", "vecmat"]
 

@@ -8,12 +8,13 @@ from everyo.core.dtypes import as_dtype
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.arithmetic import power
-from everyo.ops.axes import as_integer, explained
+from everyo.ops.axes import as_integer
 from everyo.ops.choosing import known
 from everyo.ops.creation import as_tensor, as_tensors, ones
 from everyo.ops.ranges import is_plain, linspace
 from everyo.ops.rearranging import tril
 from everyo.ops.shape import broadcast_arrays, expand_dims, moveaxis
+from everyo.ops.signatures import explained
 from everyo.ops.truth import all as every
 
 __all__ = ["geomspace", "logspace", "tri"]

@@ -12,11 +12,12 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_integer, as_integers, explained, normalize_axes, normalize_axis
+from everyo.ops.axes import as_integer, as_integers, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, primitive
 from everyo.ops.indexing import DISTINCT
 from everyo.ops.shape import broadcast_to, moveaxis, reshape
+from everyo.ops.signatures import explained
 
 __all__ = ["diag", "diagonal", "flip", "repeat", "roll", "tile", "trace", "tril", "triu"]
 

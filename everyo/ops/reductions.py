@@ -14,9 +14,10 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_flag, explained, misfit, normalize_axes
+from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, primitive
+from everyo.ops.signatures import explained, misfit
 
 __all__ = ["amax", "amin", "max", "mean", "min", "prod", "sum"]
 

@@ -12,12 +12,13 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
-from everyo.ops.axes import as_integer, explained, normalize_axis
+from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import elementwise, linear, primitive
 from everyo.ops.neighbours import neighbours
 from everyo.ops.reductions import expand, in_dtype, prod_push, zero_absorbs
 from everyo.ops.shape import apart
+from everyo.ops.signatures import explained
 
 __all__ = ["cumprod", "cumsum", "diff"]
 

@@ -9,12 +9,13 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, EveryOError, ShapeError, describe
 from everyo.ops import scatter_reductions  # noqa: F401 - its primitives
-from everyo.ops.axes import as_flag, explained, normalize_axis
+from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.gathering import along_index, fitting, fitting_source, positions_in, reach, take
 from everyo.ops.index_errors import outside
 from everyo.ops.reductions import inexact
 from everyo.ops.shape import broadcast_to
+from everyo.ops.signatures import explained
 
 __all__ = ["index_copy", "index_fill", "index_reduce", "index_select", "scatter", "scatter_reduce"]
 

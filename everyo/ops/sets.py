@@ -11,10 +11,11 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import EveryOError
-from everyo.ops.axes import as_flag, explained, normalize_axis
+from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import primitive
 from everyo.ops.indexing import DISTINCT
+from everyo.ops.signatures import explained
 
 __all__ = [
     "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",

@@ -13,9 +13,10 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_integers, explained, misfit, normalize_axes, normalize_axis
+from everyo.ops.axes import as_integers, normalize_axes, normalize_axis
 from everyo.ops.creation import as_list, as_tensor, normalize_shape
 from everyo.ops.families import linear, public
+from everyo.ops.signatures import explained, misfit
 
 __all__ = [
     "atleast_1d", "atleast_2d", "broadcast_arrays", "broadcast_to", "expand_dims", "flatten",

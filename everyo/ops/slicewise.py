@@ -12,11 +12,12 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_integer, explained, normalize_axis, require_callable
+from everyo.ops.axes import as_integer, normalize_axis, require_callable
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import linear
 from everyo.ops.rearranging import flip
 from everyo.ops.shape import moveaxis, swapaxes
+from everyo.ops.signatures import explained
 
 __all__ = ["apply_along_axis", "apply_over_axes", "block", "rot90", "sort_complex"]
 

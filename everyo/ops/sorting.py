@@ -12,10 +12,11 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
-from everyo.ops.axes import as_flag, as_integer, explained, normalize_axis
+from everyo.ops.axes import as_flag, as_integer, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import primitive
 from everyo.ops.reductions import require_elements
+from everyo.ops.signatures import explained
 
 __all__ = ["argmax", "argmin", "argsort", "sort", "topk"]
 

@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_flag, explained, normalize_axes
+from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.creation import as_tensor, as_tensors, real_number
 from everyo.ops.families import primitive
 from everyo.ops.norms import along_direction, direction
@@ -27,6 +27,7 @@ from everyo.ops.reductions import (
     reduce,
     reduction_samples,
 )
+from everyo.ops.signatures import explained
 
 __all__ = ["average", "ptp", "std", "var", "variance"]
 

@@ -7,9 +7,9 @@ from typing import Any
 from everyo.core.batching import along
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
-from everyo.ops.axes import explained
 from everyo.ops.families import primitive
 from everyo.ops.reductions import Axis, AxisParam, partly, reduce
+from everyo.ops.signatures import explained
 
 __all__ = ["all", "any", "count_nonzero"]
 

@@ -12,11 +12,12 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_integer, as_integers, explained, normalize_axes, normalize_axis
+from everyo.ops.axes import as_integer, as_integers, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor, ones
 from everyo.ops.families import linear
 from everyo.ops.reductions import inexact, prod
 from everyo.ops.scatter_reductions import first_extreme
+from everyo.ops.signatures import explained
 from everyo.ops.window_products import window_product
 from everyo.ops.windows import Window, per_axis, require_room
 

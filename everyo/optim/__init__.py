@@ -1,5 +1,6 @@
 """`eo.optim`: optimizers, with PyTorch's names and arithmetic."""
 
+from everyo.guidance import unknown_name as _unknown_name
 from everyo.optim.adam import Adam as Adam
 from everyo.optim.adam import AdamW as AdamW
 from everyo.optim.optimizer import Optimizer as Optimizer
@@ -7,8 +8,4 @@ from everyo.optim.sgd import SGD as SGD
 
 __all__ = ["Optimizer", "SGD", "Adam", "AdamW"]
 
-
-def __getattr__(name: str) -> object:
-    from everyo.guidance.names import missing
-
-    raise AttributeError(missing(name, __name__), name=name)
+__getattr__ = _unknown_name(__name__)

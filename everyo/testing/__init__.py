@@ -5,6 +5,7 @@
 >>> assert eo.testing.gradcheck(lambda x: x * eo.sin(x), x)
 """
 
+from everyo.guidance import unknown_name as _unknown_name
 from everyo.testing.checks import check_jvp as check_jvp
 from everyo.testing.checks import gradcheck as gradcheck
 from everyo.testing.checks import gradgradcheck as gradgradcheck
@@ -23,8 +24,4 @@ __all__ = [
     "tolerance",
 ]
 
-
-def __getattr__(name: str) -> object:
-    from everyo.guidance.names import missing
-
-    raise AttributeError(missing(name, __name__), name=name)
+__getattr__ = _unknown_name(__name__)

@@ -9,7 +9,7 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, UnsupportedOperationError, describe
-from everyo.ops.axes import explained
+from everyo.ops.signatures import explained
 from everyo.transforms.callables import require_function
 from everyo.transforms.segments import segment
 from everyo.transforms.trees import parted

@@ -15,9 +15,9 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number, staging
 from everyo.errors import ArgumentError, DTypeError, describe
-from everyo.ops.axes import explained
 from everyo.ops.creation import as_tensor, asarray
 from everyo.ops.ranges import arange
+from everyo.ops.signatures import explained
 from everyo.transforms.callables import require_function
 from everyo.transforms.carry import (
     Carry,

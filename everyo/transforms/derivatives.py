@@ -10,7 +10,8 @@ from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_integers, explained
+from everyo.ops.axes import as_integers
+from everyo.ops.signatures import explained
 from everyo.transforms.callables import require_function, require_transformable
 from everyo.transforms.custom_values import conjugated
 from everyo.transforms.directions import fitting

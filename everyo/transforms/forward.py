@@ -14,8 +14,8 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import Interpreter, Traced, staging
 from everyo.errors import DTypeError, GraphStateError, describe
 from everyo.guidance.conversions import instead
-from everyo.ops.axes import explained
 from everyo.ops.creation import as_tensor
+from everyo.ops.signatures import explained
 from everyo.transforms.callables import require_function
 from everyo.transforms.directions import fitting
 from everyo.transforms.levels import lower, raised

@@ -9,7 +9,7 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import explained
+from everyo.ops.signatures import explained
 from everyo.transforms.callables import require_transformable
 from everyo.transforms.derivatives import Arguments, gradient_of, on_tape, pulled_back
 from everyo.transforms.forward import along, push

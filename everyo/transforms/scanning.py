@@ -10,8 +10,9 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_integer, explained, normalize_axis
+from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import zeros
+from everyo.ops.signatures import explained
 from everyo.transforms.callables import require_function
 from everyo.transforms.carry import Carry, leaf_names, same_leaves, same_structure, tensors_of
 from everyo.transforms.segments import checked_interval, segment

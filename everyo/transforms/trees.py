@@ -18,8 +18,9 @@ from everyo.core.keys import Typed, typed
 from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_flag, explained, require_callable
+from everyo.ops.axes import as_flag, require_callable
 from everyo.ops.creation import as_tensor, asarray
+from everyo.ops.signatures import explained
 
 NAMESPACE = "everyo"
 EXACT = "everyo.exact"  # where the order of a dict's items, settings and buffers of modules count too

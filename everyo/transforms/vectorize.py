@@ -23,8 +23,9 @@ from everyo.errors import (
     describe,
 )
 from everyo.guidance.conversions import instead
-from everyo.ops.axes import explained, normalize_axis
+from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor
+from everyo.ops.signatures import explained
 from everyo.transforms.callables import require_function
 from everyo.transforms.levels import lower, raised
 from everyo.transforms.trees import as_axis, broadcast_prefix, flatten, returned, unflatten

@@ -9,9 +9,10 @@ from everyo.core.device import backend_for
 from everyo.core.dtypes import as_dtype, get_default_dtype
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.ops.axes import explained, normalize_axis
+from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor, made, real_number
 from everyo.ops.fft.transforms import checked_length
+from everyo.ops.signatures import explained
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 

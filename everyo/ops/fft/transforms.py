@@ -10,9 +10,10 @@ from everyo.core.dtypes import float16, float32
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_integer, explained, normalize_axis
+from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.fft.primitives import OPPOSITE, _dft, _irfft, _rfft
 from everyo.ops.reductions import inexact
+from everyo.ops.signatures import explained
 
 __all__ = [
     "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft",

@@ -10,7 +10,7 @@ from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_flag, explained, normalize_axis
+from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.known import anywhere, is_known
 from everyo.ops.linalg.common import matrices, square
@@ -18,6 +18,7 @@ from everyo.ops.linalg.singular import svdvals
 from everyo.ops.norms import vector_norm
 from everyo.ops.ranges import eye
 from everyo.ops.reductions import inexact, require_elements
+from everyo.ops.signatures import explained
 
 __all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
 

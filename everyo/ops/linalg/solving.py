@@ -19,7 +19,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_integer, explained, normalize_axis
+from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import primitive
 from everyo.ops.linalg.common import (
@@ -40,6 +40,7 @@ from everyo.ops.linalg.common import (
     square,
 )
 from everyo.ops.reductions import inexact
+from everyo.ops.signatures import explained
 
 __all__ = ["inv", "solve", "tensorinv", "tensorsolve"]
 
