@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import everyo as eo
-from everyo.compiler.machine import vectors
+from everyo.compiler import tiling
+from everyo.compiler.codegen import packing
+from everyo.compiler.machine import Vectors, vectors
 from tests.compiling import agree, array, arrays_of, same, tensor
 
 A, B, C, D = tensor(40, 50), tensor(50, 60, seed=1), tensor(40, 30, seed=2), tensor(30, 60, seed=3)
@@ -192,12 +194,103 @@ G, H, HT = tensor(100, 90), tensor(90, 80, seed=1), tensor(80, 90, seed=2)
 
 def test_which_products_are_taken_in_tiles():
     assert blas(lambda: G @ H) == 0
-    assert blas(lambda: G @ HT.T) == 1  # rows of the second factor do not lie side by side
-    assert blas(lambda: G @ tensor(90, 1600)) == 1  # more than the cache holds
+    assert blas(lambda: G[:60] @ HT.T) == 1  # too few rows to pack the second factor for them
+    assert blas(lambda: G @ tensor(90, 12000)) == 1  # much more than the caches hold
+    assert blas(lambda: tensor(70, 9000) @ tensor(9000, 20)) == 1  # a strip of it is
     assert blas(lambda: A @ B) == 1  # too little
     lanes = vectors().lanes(np.float64)
     n = max(lanes - 1, 2)
     assert blas(lambda: tensor(3000, 200) @ tensor(200, n)) == int(n < lanes)  # less than a vector
+
+
+def packed(f, *args):
+    """Return which factors are packed: how wide the strips are, and whether these are of rows or columns."""
+    text = eo.compile.inspect(f)(*args).graphs["factors packed"]
+    return [tuple(map(int, found)) for found in re.findall(r"pack\(.*?\) \{axis=(\d), width=(\d+)\}", text)]
+
+
+def test_which_factors_are_packed():
+    wide, rows = 2 * vectors().lanes(np.float64), 8 if vectors().number >= 32 else 4
+    assert packed(lambda: G @ H) == []
+    assert packed(lambda: G @ HT.T) == [(1, wide)]  # rows of the second factor do not lie side by side
+    assert packed(lambda: G @ tensor(90, 1600)) == [(1, wide)]  # more than the cache holds
+    assert packed(lambda: tensor(90, 100).T @ H) == [(0, rows)]
+    assert packed(lambda: tensor(90, 100).T @ HT.T) == [(1, wide), (0, rows)]
+    assert packed(lambda: tensor(500, 100).T @ tensor(500, 40)) == []  # too few columns
+
+
+OTHER_MACHINES = {"AVX": Vectors(32, 16), "NEON": Vectors(16, 32), "SSE": Vectors(16, 16)}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "machine"),
+    [
+        (np.float32, "this"),
+        (np.float64, "this"),
+        (np.float64, "AVX"),
+        (np.float32, "NEON"),
+        (np.float64, "SSE"),
+    ],
+)
+@pytest.mark.parametrize(("m", "k", "n"), [(101, 67, 99), (513, 5, 400), (97, 512, 75)])
+def test_packed_factors_at_the_edges(m, k, n, dtype, machine, monkeypatch):
+    if machine in OTHER_MACHINES:
+        for module in (tiling, packing):
+            monkeypatch.setattr(module, "vectors", lambda: OTHER_MACHINES[machine])
+    a, b, c = (array(*shape, seed=i).astype(dtype) for i, shape in enumerate([(m, k), (k, n), (m, n)]))
+    at, bt = np.ascontiguousarray(a.T), np.ascontiguousarray(b.T)
+    args = [eo.asarray(x) for x in (a, at, b, bt, c)]
+
+    def f(x, xt, y, yt, z):
+        return x @ yt.T, xt.T @ y, z - 0.5 * (xt.T @ yt.T), eo.tanh(x @ yt.T + xt.T @ y)
+
+    assert len(packed(f, *args)) == 2
+    assert "gemm(" not in eo.compile.inspect(f)(*args).llvm
+    product = a.astype(float) @ b.astype(float)
+    wanted = product, product, c - 0.5 * product, np.tanh(2 * product)
+    for threads in (1, 2):
+        for found, right in zip(eo.compile(f, threads=threads)(*args), wanted, strict=True):
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found.numpy(), right, atol=1e-4 if dtype == np.float32 else 1e-12)
+
+
+def test_a_factor_packed_as_it_lies_and_turned():
+    g, w = tensor(100, 380), tensor(380, 380, seed=1)
+
+    def f():
+        return g @ w, g @ w.T, w @ g.T, w.T @ g.T
+
+    assert len(packed(f)) == 4
+    for found, wanted in zip(eo.compile(f)(), f(), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), atol=1e-11)
+
+
+def test_packed_factors_in_a_loop():
+    w = tensor(90, 90, seed=1) * 0.1
+
+    def f(x):
+        return eo.scan(lambda c, _: (eo.tanh(c @ w.T), None), x, None, length=4)[0]
+
+    assert len(packed(f, G)) == 1
+    same(f, G, ulps=1000)
+
+
+def test_a_packed_factor_that_is_computed_or_a_state():
+    w = tensor(80, 90, seed=2) + 0.0
+    before = np.array(w.numpy())
+
+    def f():
+        hidden = G @ eo.tanh(w).T + G @ w.T
+        w[...] = w + hidden.sum()
+        return hidden
+
+    assert packed(f) == [(1, 2 * vectors().lanes(np.float64))] * 2
+    step = eo.compile(f)
+    for _ in range(3):
+        wanted = G.numpy() @ np.tanh(before).T + G.numpy() @ before.T
+        np.testing.assert_allclose(step().numpy(), wanted, 1e-11)
+        before = before + wanted.sum()
+        np.testing.assert_allclose(w.numpy(), before, 1e-11)
 
 
 def test_special_values_in_tiles():
@@ -207,6 +300,7 @@ def test_special_values_in_tiles():
     assert blas(lambda: x @ one) == 0
     with np.errstate(all="ignore"):
         same(lambda: (x @ one, x - x @ one, 2 * (x @ one)))
+        same(lambda: (x.T @ one, x @ one.T, one @ x.T - x.T @ one.T))
     zeros = eo.compile(lambda: (-x * 0.0) @ one)().numpy()[30:, 30:]
     assert not np.signbit(zeros).any()
 
@@ -280,6 +374,13 @@ def test_products_in_panels(name):
     f = {**IN_PANELS, **WHOLE}[name]
     assert panels(f) == (name in IN_PANELS)
     same(f, ulps=1000)
+
+
+def test_a_narrow_product_in_panels():
+    columns = max(vectors().lanes(np.float64) - 1, 2)
+    x, v = tensor(600000 // columns, 20), tensor(20, columns, seed=1)
+    assert panels(lambda: eo.relu(x @ v)) == 1
+    same(lambda: eo.relu(x @ v), ulps=1000)
 
 
 def test_two_products_that_one_loop_reads():

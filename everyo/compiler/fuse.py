@@ -36,7 +36,7 @@ CHEAP = frozenset(
 
 COMPUTING = frozenset({"scatter", "accumulate", "place", "fold"})  # kernels that compute what they read
 OPAQUE = frozenset(
-    {"call", "require", "while", "while_back", "cond", "scan", "convolve", "convolve_weight"}
+    {"call", "require", "while", "while_back", "cond", "scan", "convolve", "convolve_weight", "pack"}
 )  # kernels that read memory
 
 
@@ -237,7 +237,7 @@ def buffer_value(op: Op, position: int) -> Value:
 def is_transposed(op: Op, position: int) -> bool:
     """Whether an operand is a factor of a product, and the transpose of what lies in memory."""
     value = op.inputs[position]
-    return op.name == "dot" and position < 2 and value is not None and transposed(value) is not None
+    return op.name in ("dot", "pack") and position < 2 and value is not None and transposed(value) is not None
 
 
 def sources(op: Op) -> Iterator[tuple[Value, int]]:

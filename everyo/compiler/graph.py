@@ -22,7 +22,7 @@ CORE: dict[str, int | tuple[int, ...] | None] = {
     "gather": None, "scatter": None,
     "window": 1, "fold": 1, "place": None, "convolve": 2, "convolve_weight": 2,
     "reduce": 1, "argreduce": 1, "accumulate": None,
-    "dot": (2, 3),
+    "dot": (2, 3), "pack": 1,
     "call": None, "require": 1,
     "while": None, "while_back": None, "cond": None, "scan": None,
 }  # fmt: skip

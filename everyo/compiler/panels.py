@@ -17,6 +17,7 @@ from everyo.compiler.graph import Graph, Op, Value
 LEAST = 4 << 20  # bytes of a product from which on it is taken in panels
 TILE = 1 << 19  # bytes of a panel, at most: half of a usual second-level cache
 FEW = 32  # rows that a panel must have
+MULTIPLE = 16  # of which a panel has so many rows: those of whole tiles
 DEEP = 256  # terms of a product up to which panels pay
 SHARE = 4  # a sum over all rows has a part for each panel: together at most this share of the product
 
@@ -49,7 +50,8 @@ def _rows(op: Op) -> int:
     """Return how many rows of a product make a panel; 0 where panels do not pay."""
     out, depth = op.out, op.operands[0].shape[-1]
     thin = len(op.operands) == 2 and len(out.shape) == 2 and depth <= DEEP
-    return TILE // (out.nbytes // out.shape[0]) if thin and out.nbytes >= LEAST else 0
+    rows = TILE // (out.nbytes // out.shape[0]) if thin and out.nbytes >= LEAST else 0
+    return rows - rows % MULTIPLE
 
 
 def _goes_by_rows(reader: Cluster, op: Op, rows: int) -> bool:

@@ -12,6 +12,7 @@ from everyo.compiler.products import accumulate_products
 from everyo.compiler.scans.products import products_behind
 from everyo.compiler.scans.results import keep_results
 from everyo.compiler.scans.unused import drop_unused
+from everyo.compiler.tiling import pack_factors
 
 watch: ContextVar[Callable[[str, Graph], None] | None] = ContextVar("watch", default=None)
 
@@ -78,6 +79,7 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("without dead code", drop_unused),
     ("products accumulated", accumulate_products),
     ("neighbours computed again", compute_again),
+    ("factors packed", pack_factors),
 )
 
 

@@ -72,6 +72,11 @@ def _moved(op: Op) -> float:
     return elements * (READ + WRITE) * op.out.dtype.itemsize / 8
 
 
+def _packed(op: Op) -> float:
+    return op.out.size * (READ + WRITE) * op.out.dtype.itemsize / 8
+
+
 _OPAQUE = {
     "dot": _dot, "convolve": _convolve, "convolve_weight": _convolve_weight, "place": _moved, "fold": _moved,
+    "pack": _packed,
 }  # fmt: skip

@@ -11,12 +11,14 @@ from everyo.compiler.codegen import scalar
 from everyo.compiler.codegen.convolution import Convolve, ConvolveWeight
 from everyo.compiler.codegen.elements import combine
 from everyo.compiler.codegen.kernels import Kernel, for_all
+from everyo.compiler.codegen.packing import Pack
 from everyo.compiler.codegen.products import gemm
 from everyo.compiler.codegen.text import Function, Index, memory_type
-from everyo.compiler.codegen.tiles import tiles_of, write_tiles
+from everyo.compiler.codegen.tiles import write_tiles
 from everyo.compiler.codegen.windows import Fold, Place
 from everyo.compiler.fuse import Cluster, Plan, buffer_value
 from everyo.compiler.graph import Op, Value
+from everyo.compiler.tiling import tiles_of
 
 
 class Scatter(Kernel):
@@ -216,7 +218,7 @@ class Call:
 
 KERNELS: dict[str, Any] = {
     "call": Call, "concat": Join, "scatter": Scatter, "accumulate": Accumulate, "dot": Product,
-    "place": Place, "fold": Fold, "convolve": Convolve, "convolve_weight": ConvolveWeight,
+    "place": Place, "fold": Fold, "convolve": Convolve, "convolve_weight": ConvolveWeight, "pack": Pack,
 }  # fmt: skip
 
 

@@ -9,8 +9,10 @@ from everyo.compiler.codegen.kernels import Kernel
 from everyo.compiler.codegen.products import gemm
 from everyo.compiler.codegen.splitting import Split, bounded
 from everyo.compiler.codegen.text import Function, memory_type
+from everyo.compiler.codegen.tiles import write_tiles
 from everyo.compiler.fuse import Cluster, Plan, buffer_value, is_transposed
 from everyo.compiler.graph import Op, Value
+from everyo.compiler.tiling import Tiles, tiles_of
 
 
 class PanelKernel:
@@ -56,11 +58,16 @@ class PanelKernel:
         count = f.div(f.sub("%high", "%low"), self.unit)
         f.declares |= {"declare ptr @malloc(i64)", "declare void @free(ptr)"}
         panel = f.make(f"call ptr @malloc(i64 {self.step * size})")
-        a = self._rows_from(op, first)
-        gemm(f, op, a, self.buffers[factors[1]], panel, f.make(f"trunc i64 {count} to i32"))
-        # the kernel counts rows from the first one of the product
+        # the kernel, and tiles, count rows from the first one of the product
         start = f.make(f"sub i64 {f.make(f'ptrtoint ptr {panel} to i64')}, {f.mul(first, size)}")
         whole = f.make(f"inttoptr i64 {start} to ptr")
+        cut, (a, b) = tiles_of(op), (self.buffers[v] for v in factors)
+        if cut is not None:
+            text += self._tiles(cut)
+            low, high = f.div(first, cut.rows), f.div(f.add(f.add(first, count), cut.rows - 1), cut.rows)
+            f.line(f"call void @{f.name}_tiles(ptr {a}, ptr {b}, ptr {whole}, i64 {low}, i64 {high}) #1")
+        else:
+            gemm(f, op, self._rows_from(op, first), b, panel, f.make(f"trunc i64 {count} to i32"))
         arguments = [f"ptr {whole if v is op.out else self.buffers[v]}" for v in rows.buffers]
         f.line(f"call void @{rows.f.name}({', '.join([*arguments, 'i64 %low', 'i64 %high'])}) #1")
         f.line(f"call void @free(ptr {panel})")
@@ -70,6 +77,14 @@ class PanelKernel:
         f.declares |= rows.f.declares
         f.needs |= rows.f.needs
         return bounded(rows, text, self.extent[0]) + f.text()
+
+    def _tiles(self, cut: Tiles) -> str:
+        """Write the function that takes rows of the product in tiles."""
+        f = Function(f"{self.f.name}_tiles", ["ptr %a", "ptr %b", "ptr %c", "i64 %low", "i64 %high"])
+        write_tiles(f, self.product, cut, ["%a", "%b", "%c"])
+        f.line("ret void")
+        self.f.declares |= f.declares
+        return f.text()
 
     def _rows_from(self, op: Op, first: Any) -> str:
         """Return the pointer to the first factor's part for the rows from one on."""

@@ -1,45 +1,20 @@
-"""Products of matrices that fit into the second-level cache, tile by tile in registers.
+"""Products of matrices, tile by tile in registers.
 
 A tile of the result is a few rows, two vectors wide. For each term of its sums one row of the second factor
-is read as it lies, and elements of the first one are spread over vectors: nothing is copied beforehand, which
-is most of what BLAS loses on products of this size. Terms are added in order, so that the result does not
-depend on who computes which tile.
+is read, and elements of the first one are spread over vectors. Factors are read as they lie where that is as
+quick (BLAS always copies them first), or packed (`everyo.compiler.tiling`). Terms are added in order, so that
+the result does not depend on who computes which tile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from everyo.compiler.codegen.text import Function, Index, literal, type_of
 from everyo.compiler.fuse import is_transposed
 from everyo.compiler.graph import Op
-from everyo.compiler.machine import vectors
-
-CACHED = 1 << 20  # bytes of a second factor up to which tiles are faster than BLAS
-WORTH = 1 << 19  # terms of all sums from which on it is worth LLVM's time
-WIDE = 2  # vectors of a tile's row
-
-
-class Tiles(NamedTuple):
-    """How a product is cut: rows of a tile, elements of a vector, and the number of tiles."""
-
-    rows: int
-    lanes: int
-    down: int
-
-
-def tiles_of(op: Op) -> Tiles | None:
-    """Return how a product is cut into tiles, or None where BLAS is faster."""
-    a, b = op.operands[:2]
-    (m, k), n = a.shape[-2:], b.shape[-1]
-    lanes = vectors().lanes(op.out.dtype)
-    rows = 8 if vectors().number >= 32 else 4
-    if is_transposed(op, 1) or len(op.out.shape) > 2 or b.nbytes > CACHED or m * n * k < WORTH:
-        return None
-    if n < lanes:
-        return None
-    return Tiles(rows, lanes, -(-m // rows))
+from everyo.compiler.tiling import Tiles, is_packed
 
 
 def write_tiles(f: Function, op: Op, cut: Tiles, pointers: Sequence[str]) -> None:
@@ -50,7 +25,7 @@ def write_tiles(f: Function, op: Op, cut: Tiles, pointers: Sequence[str]) -> Non
     f.declares |= {"declare i64 @llvm.smin.i64(i64, i64)", "declare i64 @llvm.smax.i64(i64, i64)"}
     m, n = op.out.shape
     full = m // cut.rows
-    for first, last, widths in _strips(n, cut.lanes):
+    for first, last, widths in _strips(n, cut):
         step = sum(widths)
         with f.loop(0, (last - first) // step) as strip:
             column = f.add(f.mul(strip, step), first)
@@ -63,15 +38,13 @@ def write_tiles(f: Function, op: Op, cut: Tiles, pointers: Sequence[str]) -> Non
                     _write_tile(f, op, pointers, (full * cut.rows, m % cut.rows), column, widths)
 
 
-def _strips(n: int, lanes: int) -> Iterator[tuple[int, int, list[int]]]:
+def _strips(n: int, cut: Tiles) -> Iterator[tuple[int, int, list[int]]]:
     """Yield ranges of columns, and how wide the vectors are that go through one of them side by side."""
-    start = 0
-    for widths in ([lanes] * WIDE, [lanes], [n % lanes]):
-        width = sum(widths)
-        stop = start + (n - start) // width * width if width else start
-        if stop > start:
-            yield start, stop, widths
-        start = stop
+    full, rest = n - n % cut.columns, n % cut.columns
+    if full:
+        yield 0, full, [cut.lanes] * (cut.columns // cut.lanes)
+    if rest:
+        yield full, n, [width for width in (min(rest, cut.lanes), rest - cut.lanes) if width > 0]
 
 
 def _write_tile(
@@ -90,16 +63,21 @@ def _write_tile(
     types = [f"<{w} x {kind}>" for w in widths]
     x: Any
     offsets = [sum(widths[:v]) for v in range(len(widths))]
+    packed = is_packed(op, 0), is_packed(op, 1)
     sums = {(r, v): f.alloca(t) for r in range(rows) for v, t in enumerate(types)}
     for (_, v), place in sums.items():
         f.line(f"store {types[v]} zeroinitializer, ptr {place}")
     with f.loop(0, k) as term:
-        line = f.add(f.mul(term, n), column)
+        strip = f.add(f.mul(column, k), f.mul(term, sum(widths)))
+        line = strip if packed[1] else f.add(f.mul(term, n), column)
         factors = [f.make(f"load {t}, ptr {_at(f, kind, pb, f.add(line, o))}, align {op.out.dtype.itemsize}")
                    for t, o in zip(types, offsets)]  # fmt: skip
         for r in range(rows):
             i = f.add(row, r)
-            index = f.add(f.mul(term, m), i) if is_transposed(op, 0) else f.add(f.mul(i, k), term)
+            if packed[0]:
+                index = f.add(f.add(f.mul(row, k), f.mul(term, rows)), r)
+            else:
+                index = f.add(f.mul(term, m), i) if is_transposed(op, 0) else f.add(f.mul(i, k), term)
             x = f.make(f"load {kind}, ptr {_at(f, kind, pa, index)}")
             for v, t in enumerate(types):
                 before = f.make(f"load {t}, ptr {sums[r, v]}")
