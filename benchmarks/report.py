@@ -25,7 +25,8 @@ together unless the row says otherwise.
 One thread means `OMP_NUM_THREADS`, `OPENBLAS_NUM_THREADS` and `MKL_NUM_THREADS` set to 1 before any
 import, and `torch.set_num_threads(1)`; with more threads, all of these carry the same number. Rows with
 more threads need an otherwise idle machine: threads that wait for each other by spinning lose
-much more than their share to any other process.
+much more than their share to any other process. Variables that give a BLAS the kernels of another
+processor (`OPENBLAS_CORETYPE` and the like) are taken out: each library chooses for this one.
 
 Memory is the resident set that the kernel reports, in a fresh process for each library and value. Its
 peak (`VmHWM`) is reset through `/proc/self/clear_refs` after a warm-up, and the C allocator is told to give

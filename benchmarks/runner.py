@@ -24,6 +24,8 @@ _THREAD_VARIABLES = (
     "VECLIB_MAXIMUM_THREADS",
     "EVERYO_NUM_THREADS",
 )
+# With these somebody has chosen kernels of another processor for a BLAS; each is to choose its own.
+_KERNEL_VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_DEBUG_CPU_TYPE", "BLIS_ARCH_TYPE")
 _MARK = "measurements: "
 BUSY = 0.5
 
@@ -125,7 +127,8 @@ def _spawn(suite: str, row: Row, quick: bool) -> Outcome:
     command = [sys.executable, "-m", suite, "--row", row.name, "--threads", str(threads)]
     if quick:
         command.append("--quick")
-    environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(threads))}
+    environment = {k: v for k, v in os.environ.items() if k not in _KERNEL_VARIABLES}
+    environment.update(dict.fromkeys(_THREAD_VARIABLES, str(threads)))
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     lines = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
     if done.returncode or not lines:
