@@ -194,7 +194,7 @@ G, H, HT = tensor(100, 90), tensor(90, 80, seed=1), tensor(80, 90, seed=2)
 
 def test_which_products_are_taken_in_tiles():
     assert blas(lambda: G @ H) == 0
-    assert blas(lambda: G[:60] @ HT.T) == 1  # too few rows to pack the second factor for them
+    assert blas(lambda: G[:60] @ tensor(120, 90).T) == 1  # too few rows to pack the second factor for them
     assert blas(lambda: G @ tensor(90, 12000)) == 1  # much more than the caches hold
     assert blas(lambda: tensor(70, 9000) @ tensor(9000, 20)) == 1  # a strip of it is
     assert blas(lambda: A @ B) == 1  # too little
@@ -379,8 +379,17 @@ def test_products_in_panels(name):
 def test_a_narrow_product_in_panels():
     columns = max(vectors().lanes(np.float64) - 1, 2)
     x, v = tensor(600000 // columns, 20), tensor(20, columns, seed=1)
-    assert panels(lambda: eo.relu(x @ v)) == 1
-    same(lambda: eo.relu(x @ v), ulps=1000)
+    xt = eo.asarray(np.ascontiguousarray(x.numpy().T))
+    for f in (lambda: eo.relu(x @ v), lambda: eo.relu(xt.T @ v)):
+        assert panels(f) == 1
+        same(f, ulps=1000)
+
+
+def test_the_last_panel_has_a_narrower_tile():
+    x, v = tensor(5003, 40), tensor(40, 200, seed=1)
+    for f in (lambda: eo.relu(x @ v), lambda: eo.relu(x @ (v * 2))):
+        assert panels(f) == 1
+        same(f, ulps=1000)
 
 
 def test_two_products_that_one_loop_reads():

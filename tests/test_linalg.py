@@ -1,5 +1,7 @@
 """Linear algebra: NumPy's values, gradients by differences, batches, every transformation, errors."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -570,3 +572,23 @@ def test_a_derivative_of_a_solution_factors_nothing_again(monkeypatch):
     eo.autograd.grad(eo.sum(g**2), (a, b))
     assert calls.count("getrf") == 1
     assert calls.count("getrs") > 3
+
+
+@pytest.mark.parametrize("shape", [(1500, 3), (3, 1500)])
+@pytest.mark.parametrize("name", ["pinv", "lstsq"])
+def test_long_matrices_take_no_square_of_their_length(name, shape):
+    a = eo.asarray(np.random.default_rng(0).normal(size=shape))
+    b = eo.ones(shape[0], dtype=eo.float64)
+
+    def f(a):
+        return eo.linalg.pinv(a) if name == "pinv" else eo.linalg.lstsq(a, b).solution
+
+    gradient = eo.grad(lambda a: (f(a) ** 2).sum())
+    tracemalloc.start()
+    try:
+        first, second = gradient(a), eo.jvp(gradient, (a,), (a,))[1]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(second.numpy(), -3 * first.numpy(), rtol=1e-8)  # it is of degree -3
+    assert peak < 100 * a.numpy().nbytes  # a square would be 500 times as large

@@ -35,20 +35,45 @@ from everyo.ops.reductions import conjugate, inexact, real_part
 __all__ = ["lstsq", "pinv"]
 
 
+def _chain(a: Any, b: Any, c: Any) -> Any:
+    """Return the product of three matrices, of which none on the way is larger than has to be."""
+    (m, k), (n, p) = a.shape[-2:], c.shape[-2:]
+    return (a @ b) @ c if m * n * (k + p) <= k * p * (m + n) else a @ (b @ c)
+
+
+@primitive(
+    None,
+    None,
+    samples=lambda: [sample(made(4, 2)), sample(made(2, 3, 2)), sample((0, 2))],
+    batch=matrixwise,
+    missing="its result is discrete",
+    specs=lambda examples, params: [((*examples[0].shape[:-2], 1, 1), real_of(examples[0].dtype))],
+)
+def _unit(xp: Any, x: Any) -> Any:
+    """Return a power of two near the largest element of each matrix: measured in it, no square overflows."""
+    x = inexact_array(xp, x)
+    largest = xp.amax(xp.abs(x), axis=(-2, -1), keepdims=True, initial=0.0)
+    limit = -int(xp.finfo(largest.dtype).minexp) - 2
+    exponent = xp.clip(xp.frexp(xp.where(xp.isfinite(largest), largest, 1))[1], -limit, limit)
+    return xp.ldexp(xp.ones_like(largest), exponent)
+
+
 def _pinv_vjp(g: Any, x: Any, out: Any) -> Any:
-    h, ah = conjugate(g), adjoint(out)
-    adjoined = adjoint(h)
-    first = (adjoined @ out) @ ah  # in this order: the square of `out` alone may overflow
-    second = ah @ (out @ adjoined)
-    outside = first - x @ (out @ first) + second - (second @ out) @ x
-    return conjugate(outside - ah @ h @ ah)
+    unit = apply(_unit, (x,), {})
+    x, p, h = x / unit, out * unit, conjugate(g) / unit
+    ph, hh = adjoint(p), adjoint(h)
+    first, second = _chain(hh, p, ph), _chain(ph, p, hh)
+    outside = first - _chain(x, p, first) + second - _chain(second, p, x)
+    return conjugate(outside - _chain(ph, h, ph)) / unit
 
 
 def _pinv_jvp(t: Any, x: Any, out: Any) -> Any:
-    th, ah = adjoint(t), adjoint(out)
-    first = out @ (ah @ th)
-    second = (th @ ah) @ out
-    return first - (first @ x) @ out + second - out @ (x @ second) - out @ t @ out
+    unit = apply(_unit, (x,), {})
+    x, p, t = x / unit, out * unit, t / unit
+    th, ph = adjoint(t), adjoint(p)
+    first, second = _chain(p, ph, th), _chain(th, ph, p)
+    change = first - _chain(first, x, p) + second - _chain(p, x, second)
+    return (change - _chain(p, t, p)) / unit
 
 
 def _pinv_samples() -> list[Sample]:
@@ -151,7 +176,7 @@ def _solution_vjp(g: Any, needs: Any, a: Any, b: Any, x: Any, rcond: Any) -> tup
         return None, conjugate(w)
     rest, adjoined = b - a @ x, adjoint(h)
     outside = (adjoint(p) @ x) @ adjoined
-    moved = rest @ ((adjoined @ p) @ adjoint(p)) + outside - (outside @ p) @ a
+    moved = rest @ ((adjoined @ p) @ adjoint(p)) + outside - _chain(outside, p, a)
     return conjugate(moved - w @ adjoint(x)), conjugate(w)
 
 
@@ -160,8 +185,9 @@ def _lstsq_jvp(tangents: Any, a: Any, b: Any, out: Any, rcond: Any) -> tuple[Any
     x, p = out[0], op.pinv(a, rtol=rcond)
     if ta is None:
         return p @ tb, op.zeros_like(out[1])
-    within = (adjoint(ta) @ adjoint(p)) @ x  # in this order: the product of `p` and `x` alone may overflow
-    change = p @ ((adjoint(p) @ adjoint(ta)) @ (b - a @ x) - ta @ x) + within - p @ (a @ within)
+    unit = apply(_unit, (a,), {})  # the product of `p` and `x` alone may overflow
+    within = adjoint(ta / unit) @ (adjoint(p * unit) @ x)
+    change = p @ (adjoint(p) @ (adjoint(ta) @ (b - a @ x)) - ta @ x) + within - p @ (a @ within)
     u, s, vh = op.svd(a)
     moved = real_part(op.matrix_diagonal(adjoint(u) @ ta @ adjoint(vh))) * op.nonzero_values(s)
     return (change if tb is None else change + p @ tb), moved
