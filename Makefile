@@ -16,7 +16,7 @@ PYVER := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format types contracts check mutate mutate-compiler bench bench-functions bench-compile clean
+.PHONY: help demo test lint format types contracts check fuzz mutate mutate-compiler bench bench-functions bench-compile clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ contracts: $(VENV)/.installed-dev ## check that imports point down the layers on
 	$(BIN)/lint-imports
 
 check: lint types contracts test ## lint, types, contracts and tests
+
+fuzz: $(VENV)/.installed-dev ## 2,000 random programs compiled, a million points of each elementary function
+	EVERYO_FUZZ=2000 EVERYO_ELEMENTARY_POINTS=1000000 $(BIN)/python -m pytest -n auto --dist worksteal \
+		tests/test_compile_programs.py tests/test_elementary.py $(ARGS)
 
 mutate: $(VENV)/.installed-dev ## plant a fault in each derivative rule; the suite must notice
 	$(BIN)/python tools/mutate.py $(ARGS)

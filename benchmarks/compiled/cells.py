@@ -14,7 +14,7 @@ from ..gradbench.cases import cases
 from ..gradbench.measure import leaves, libraries
 from ..harness import Budget, Case, Measurement, Row, Settings, compare, explain
 from .libraries import load
-from .measuring import growth, settings_of
+from .measuring import first_calls, growth, peak_memory, settings_of
 
 SECTION = "GradBench"
 GRADIENTS = ("gmm", "lse", "llsq", "ode", "lstm")  # the others ask for a Jacobian or a second derivative
@@ -29,8 +29,28 @@ def problem(given: Problem, settings: Settings) -> list[Measurement]:
         _timed(given, name, recorded, budgets, dict(failures), settings)
         for name, recorded, budgets in zip(given.names, given.manual, ((), BUDGETS), strict=True)
     )
-    title = f"{given.module}, {given.size}: derivative, relative to the function"
-    return [gradient, value, growth(title, gradient, value, given.module in GRADIENTS)]
+    title, both = (
+        f"{given.module}, {given.size}",
+        [name for name in ("everyo", "jax") if name not in failures],
+    )
+    builders = {name: partial(derivative, given, name) for name in both if name in gradient.samples}
+    return [
+        gradient,
+        value,
+        growth(f"{title}: derivative, relative to the function", gradient, value, given.module in GRADIENTS),
+        first_calls(f"{title}: first call of the derivative", builders, settings, rounds=1),
+        peak_memory(f"{title}: peak memory", both, ["gradbench", row_name(given)], settings, rounds=1),
+    ]
+
+
+def derivative(given: Problem, library: str) -> Callable[[], Any]:
+    """Return the call of a problem's derivative in EveryO or JAX, which compiles when it is called first."""
+    if library == "jax":
+        import jax
+
+        jax.clear_caches()
+    calls = libraries(given.module, given.names[1], given.make(), ("eager",))
+    return calls["compiled" if library == "everyo" else library]
 
 
 def _timed(
@@ -71,8 +91,9 @@ def _case(call: Callable[[], Any]) -> Case:
     return Case(call, lambda: [np.asarray(x) for x in leaves(call())])
 
 
-def _name(given: Problem) -> str:
+def row_name(given: Problem) -> str:
+    """Return the name of a problem's row."""
     return "-".join(["gradbench", given.module, *re.findall(r"[a-z]{4,}|\d+", given.size)])
 
 
-ROWS = [Row(_name(given), SECTION, partial(problem, given)) for given in cases()]
+ROWS = [Row(row_name(given), SECTION, partial(problem, given)) for given in cases()]

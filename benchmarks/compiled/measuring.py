@@ -29,7 +29,10 @@ def growth(title: str, gradient: Measurement, value: Measurement, limited: bool 
 
 
 def first_calls(
-    title: str, builders: Mapping[str, Callable[[], Callable[[], object]]], settings: Settings
+    title: str,
+    builders: Mapping[str, Callable[[], Callable[[], object]]],
+    settings: Settings,
+    rounds: int = FIRST_CALLS,
 ) -> Measurement:
     """Measure the first call of functions that are compiled anew each time.
 
@@ -41,11 +44,13 @@ def first_calls(
         By library, a function that returns a call which compiles.
     settings : Settings
         How thoroughly to measure.
+    rounds : int
+        How often.
     """
     found = Measurement(
         title, "s", "tracing, compiling and running; nothing is cached", budgets=[Budget(1.0, "jax")]
     )
-    for _ in range(1 if settings.quick else FIRST_CALLS):
+    for _ in range(1 if settings.quick else rounds):
         for name, build in builders.items():
             call = build()
             start = time.perf_counter()
@@ -54,11 +59,15 @@ def first_calls(
     return found
 
 
-def peak_memory(title: str, names: Sequence[str], probe: Sequence[str], settings: Settings) -> Measurement:
+def peak_memory(
+    title: str, names: Sequence[str], probe: Sequence[str], settings: Settings, rounds: int = MEMORY_ROUNDS
+) -> Measurement:
     """Measure the peak of a call above its arguments, in a process for each library."""
-    rounds = 1 if settings.quick else MEMORY_ROUNDS
     figures, failures = collect(
-        names, lambda name: (*probe, name), rounds, module="benchmarks.compiled.memory"
+        names,
+        lambda name: (*probe, name),
+        1 if settings.quick else rounds,
+        module="benchmarks.compiled.memory",
     )
     samples = {name: [record["peak"] for record in records] for name, records in figures.items()}
     budgets = [Budget(MEMORY_LIMIT, "jax")]

@@ -1,4 +1,4 @@
-"""One memory probe: ``python -m benchmarks.compiled.memory science|training NAME [--quick] LIBRARY``."""
+"""One memory probe: ``python -m benchmarks.compiled.memory KIND NAME [--quick] LIBRARY``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..gradbench.cases import cases
 from ..memory import peak, reset_peak, resident
+from .cells import derivative, row_name
 from .libraries import load_one
 from .networks import NETWORKS, Network, parts_of_everyo
 from .rows import call
@@ -54,7 +56,7 @@ def _weights(network: Network) -> list[np.ndarray]:
 def main() -> None:
     """Run the probe of the command line and print a record."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["science", "training"])
+    parser.add_argument("kind", choices=["science", "training", "gradbench"])
     parser.add_argument("name")
     parser.add_argument("library")
     parser.add_argument("--quick", action="store_true")
@@ -63,6 +65,9 @@ def main() -> None:
     if options.kind == "science":
         program = next(program for program in PROGRAMS if program.name == options.name)
         run = call(library, program, True, options.quick)
+    elif options.kind == "gradbench":
+        problem = next(problem for problem in cases() if row_name(problem) == options.name)
+        run = derivative(problem, options.library)
     else:
         network = next(network for network in NETWORKS if network.name == options.name)
         run = trainer(options.library, network, None if options.library != "jax" else _weights(network)).step
