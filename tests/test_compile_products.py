@@ -185,6 +185,13 @@ def test_tiles_at_the_edges(m, n, dtype):
         np.testing.assert_allclose(found.numpy(), wanted, atol=1e-4 if dtype == np.float32 else 1e-12)
 
 
+def test_rounding_does_not_grow_with_the_terms():
+    a, b = np.random.default_rng(0).uniform(size=(2, 64, 8000)).astype(np.float32)
+    b = np.ascontiguousarray(b[:32].T)
+    found = eo.compile(lambda x, y: x @ y)(eo.asarray(a), eo.asarray(b)).numpy()
+    np.testing.assert_allclose(found, a.astype(float) @ b.astype(float), rtol=1e-6)
+
+
 def blas(f, *args):
     return eo.compile.inspect(f)(*args).llvm.count("call void @everyo_dgemm(")
 
@@ -232,7 +239,7 @@ OTHER_MACHINES = {"AVX": Vectors(32, 16), "NEON": Vectors(16, 32), "SSE": Vector
         (np.float64, "SSE"),
     ],
 )
-@pytest.mark.parametrize(("m", "k", "n"), [(101, 67, 99), (513, 5, 400), (97, 512, 75)])
+@pytest.mark.parametrize(("m", "k", "n"), [(101, 67, 99), (513, 5, 400), (97, 700, 75)])
 def test_packed_factors_at_the_edges(m, k, n, dtype, machine, monkeypatch):
     if machine in OTHER_MACHINES:
         for module in (tiling, packing):
