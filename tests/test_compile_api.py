@@ -162,9 +162,51 @@ def test_many_compilations_warn_and_name_the_argument():
         assert not caught
         f(tensor(9), 1.0)
     assert len(caught) == 1
-    assert "compiled 9 times" in str(caught[0].message)
-    assert "argument" in str(caught[0].message)
+    assert "compiled 9 times: argument 'x' keeps changing" in str(caught[0].message)
     assert caught[0].filename == __file__
+
+
+def keyword(x, *, scale):
+    return x * scale.sum()
+
+
+CHANGING = {
+    "'batch' keeps": (lambda weights, batch: (weights * batch.sum()).sum(), lambda f, n: f(ONE, eo.ones(n))),
+    r"p\['data'\]\['x'\]": (
+        lambda p: p["data"]["x"].sum() + p["w"],
+        lambda f, n: f({"data": {"x": eo.ones(n)}, "w": ONE}),
+    ),
+    "the structure of argument 'd'": (lambda d: sum(d.values()), lambda f, n: f({str(n): ONE})),
+    "argument 'scale'": (keyword, lambda f, n: f(ONE, scale=eo.ones(n))),
+    "which arguments": (lambda *xs: sum(xs), lambda f, n: f(*[ONE] * n)),
+}
+ONE = eo.ones(())
+
+
+@pytest.mark.parametrize("message", CHANGING)
+def test_the_warning_names_what_changes(message):
+    f, call = CHANGING[message]
+    compiled = eo.compile(f)
+    for n in range(1, 9):
+        call(compiled, n)
+    with pytest.warns(UserWarning, match=message):
+        call(compiled, 9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        call(compiled, 10)  # the next warning comes after eight more
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_warning_names_a_static_argument(named):
+    f = eo.compile(lambda x, n: x * n, static_argnums=-1)
+
+    def call(n):
+        return f(ONE, n=n) if named else f(ONE, n)
+
+    for n in range(8):
+        call(n)
+    with pytest.warns(UserWarning, match="static argument 'n' keeps changing"):
+        call(8)
 
 
 def test_what_cannot_be_an_argument():

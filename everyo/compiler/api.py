@@ -23,6 +23,7 @@ from everyo.compiler.native import require
 from everyo.compiler.passes import remove_dead, seen
 from everyo.compiler.primitives import primitive_of
 from everyo.compiler.program import Program
+from everyo.compiler.recompiling import what_changes
 from everyo.compiler.trace import Tracer, leads_back
 from everyo.core.dtypes import get_default_dtype
 from everyo.core.keys import typed
@@ -56,7 +57,7 @@ class Compiled:
     def __init__(self, f: Callable[..., Any], static_argnums: tuple[int, ...], threads: int | None) -> None:
         functools.update_wrapper(self, f, updated=())
         self.__name__ = getattr(f, "__name__", type(f).__name__)
-        self.f, self.static_argnums, self.threads = f, static_argnums, threads
+        self.f, self.static_argnums, self.threads = f, _from_the_front(f, static_argnums), threads
         self._entries: dict[Any, list[Entry]] = {}
         self._hits = self._misses = 0
         self._direct_hits = np.zeros(1, np.int64)
@@ -254,19 +255,13 @@ class Compiled:
 
     def _warn(self, key: Any) -> None:
         self._keys.append(key)
-        if len(self._keys) <= MANY:
+        times = len(self._keys)
+        if times == 1 or (times - 1) % MANY:
             return
-        columns = list(zip(*(k[1] for k in self._keys[-MANY:])))
-        counts = [len(set(column)) for column in columns]
-        worst = max(range(len(counts)), key=counts.__getitem__, default=None)
-        found = "what it reads outside keeps changing"
-        if worst is not None and counts[worst] > 1:
-            found = f"argument leaf {worst} keeps changing"
-        elif len({k[2] for k in self._keys[-MANY:]}) > 1:
-            found = "static arguments change"
+        found = what_changes(self.f, self._keys[-MANY:], self.static_argnums)
         warnings.warn(
-            f"{self.__name__} has been compiled {len(self._keys)} times: {found}; "
-            "compiling costs more than it saves when shapes differ at each call",
+            f"{self.__name__} has been compiled {times} times: {found}; "
+            "compiling at each call costs more than it saves",
             stacklevel=6,
         )
 
@@ -422,6 +417,20 @@ def compile(
             remedy="write eo.compile(f)(x): first the function, then its arguments",
         )
     return Compiled(f, _positions(static_argnums), threads)
+
+
+def _from_the_front(f: Callable[..., Any], positions: tuple[int, ...]) -> tuple[int, ...]:
+    """Return positions counted from the first parameter; those of a function that takes any number stay."""
+    if min(positions, default=0) >= 0:
+        return positions
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        return positions
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return positions
+    count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+    return tuple(n + count if -count <= n < 0 else n for n in positions)
 
 
 def _positions(static_argnums: Any) -> tuple[int, ...]:
