@@ -273,3 +273,19 @@ def test_arrays_that_eager_code_refuses_are_refused(name):
         with pytest.raises(DTypeError):
             call()
     assert eo.compile(lambda x: x * 2)(np.ones(2).view(np.recarray)).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda x: eo.ones(x.sum()), "ones: a shape consists of integers"),
+        (lambda x: eo.roll(x, x.sum()), "roll: shift must be an integer"),
+        (lambda x: eo.sum(x, axis=x[0]), "sum: an axis must be an integer"),
+    ],
+)
+def test_an_error_tells_of_a_computed_tensor_without_printing_it(f, message):
+    with pytest.raises(DTypeError, match=message) as caught:
+        eo.compile(f)(eo.ones(3))
+    assert "tensor(..., dtype=float32, shape=())" in str(caught.value)
+    with pytest.raises(CompileError, match="print"):
+        eo.compile(lambda x: print(x))(eo.ones(3))

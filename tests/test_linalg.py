@@ -592,3 +592,9 @@ def test_long_matrices_take_no_square_of_their_length(name, shape):
         tracemalloc.stop()
     np.testing.assert_allclose(second.numpy(), -3 * first.numpy(), rtol=1e-8)  # it is of degree -3
     assert peak < 100 * a.numpy().nbytes  # a square would be 500 times as large
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 3)])
+def test_a_factor_in_the_place_of_the_right_hand_side(shape):
+    with pytest.raises(eo.ShapeError, match=r"exchange the two: cholesky_solve\(b, l\)"):
+        eo.linalg.cholesky_solve(eo.eye(2), eo.ones(shape))

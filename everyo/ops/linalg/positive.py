@@ -8,7 +8,7 @@ from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
-from everyo.errors import LinAlgError, describe
+from everyo.errors import LinAlgError, ShapeError, describe
 from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensors
 from everyo.ops.families import primitive
@@ -238,6 +238,15 @@ def cholesky_solve(b: Any, l: Any, /, *, upper: bool = False) -> Tensor:
     [1. 1.]
     """
     l, b = as_tensors((l, b), "cholesky_solve")
+    if l.shape[-1:] != l.shape[-2:-1] and b.ndim > 1 and b.shape[-1] == b.shape[-2]:
+        raise ShapeError(
+            "the factor is the second argument",
+            operation="cholesky_solve",
+            inputs=describe(b, l),
+            expected="right-hand sides (..., n, k) or (n,), then a factor (..., n, n)",
+            found=f"{tuple(b.shape)}, then {tuple(l.shape)}",
+            remedy="exchange the two: cholesky_solve(b, l), as in PyTorch",
+        )
     l, b = alike(square(l, "cholesky_solve"), inexact(b))
     lower = adjoint(l) if as_flag(upper, "upper", "cholesky_solve") else l
     return with_columns(_twice_solved, lower, b, "cholesky_solve")
