@@ -192,6 +192,25 @@ def test_derivatives_of_histograms():
     assert abs((total * weights.detach()).sum().item()) < 1e-15  # it does not change with all weights alike
 
 
+@pytest.mark.parametrize("rule", ["auto", "fd", "doane", "scott", "stone", "rice", "sturges", "sqrt"])
+@pytest.mark.parametrize("density", [False, True])
+def test_derivatives_of_histograms_of_rules(rule, density):
+    """A rule chooses how many bins there are; where they lie depends on the elements as without it."""
+    x = eo.asarray(np.random.default_rng(0).normal(size=50))
+    width = np.histogram_bin_edges(x.numpy(), rule).size
+
+    def tested(t):
+        counts, edges = eo.histogram(t, rule, density=density)
+        return (edges**3).sum() + (counts * counts).sum()
+
+    eo.testing.gradcheck(lambda t: eo.histogram_bin_edges(t, rule), (x,))
+    eo.testing.gradcheck(tested, (x,))
+    eo.testing.gradgradcheck(tested, (x,))
+    moved = eo.jvp(lambda t: eo.histogram(t, rule)[1], (x,), (eo.ones_like(x),))[1]
+    np.testing.assert_allclose(moved.numpy(), np.ones(width), rtol=1e-14)  # as all elements do
+    assert eo.grad(lambda t: eo.histogram(t, rule, range=(-1, 1))[1].sum())(x).tolist() == [0.0] * 50
+
+
 @given(x=arrays.arrays("int64", st.integers(0, 8), elements=st.integers(0, 5)), least=st.integers(0, 8))
 def test_counts_are_numpys(x, least):
     np.testing.assert_array_equal(eo.bincount(x, minlength=least).numpy(), np.bincount(x, minlength=least))

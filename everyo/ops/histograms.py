@@ -197,7 +197,7 @@ def _edges(x: Tensor, bins: Any, range: Any, operation: str) -> tuple[Tensor, bo
         low, high = (None, None) if range is None else _bounds(range, operation)
         if range is None:
             _require_finite(x, operation)
-        return apply(_chosen_edges, (x,), {"method": bins, "low": low, "high": high}), True
+        bins = apply(_chosen_edges, (x,), {"method": bins, "low": low, "high": high}).shape[0] - 1
     given = weak(bins, [x], operation) if x.dtype.kind == "f" else as_tensor(bins, x)
     if given.ndim:
         _require_order(given, operation)
