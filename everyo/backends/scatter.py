@@ -19,7 +19,7 @@ def assemble(
 
     Three sequences, because a tuple for each of many values would set the garbage collector off.
     """
-    out = np.zeros(shape, dtype)
+    out = np.zeros(shape, _wide(np.dtype(dtype)) if any(repeats) else dtype)
     blank = True
     for index, value, repeated in zip(indices, values, repeats, strict=True):
         if repeated:
@@ -33,15 +33,21 @@ def assemble(
             else:
                 out[index] = target + value
         blank = False
-    return out
+    return out.astype(dtype, copy=False)
+
+
+def _wide(dtype: Any) -> Any:
+    """Return in what to sum: float16 would not grow beyond 2048 by steps of 1."""
+    return np.float32 if dtype == np.float16 else dtype
 
 
 def accumulated(name: str, index: tuple[Any, ...], value: Any, start: Any) -> Any:
     """Return what a ufunc such as "maximum" makes of `start` and all elements of `value` at their places."""
-    out = np.array(start, order="C")
+    dtype = _wide(start.dtype) if name in ("add", "multiply") else start.dtype
+    out = np.array(start, dtype, order="C")
     with np.errstate(**_QUIET.get(name, {})):
         _reduce_at(getattr(np, name), out, index, value)
-    return out
+    return out.astype(start.dtype, copy=False)
 
 
 def _reduce_at(ufunc: Any, out: Any, index: tuple[Any, ...], value: Any) -> None:

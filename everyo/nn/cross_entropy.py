@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from everyo import ops
+from everyo.core.dtypes import float16, float32
 from everyo.core.tensor import Tensor
 from everyo.core.traced import innermost
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
@@ -215,11 +216,15 @@ def _hard(
         losses, shares = ops.where(valid, losses, nothing), ops.where(valid, shares, nothing)
     if reduction != "mean":
         return reduce(losses, reduction, operation)
+    kept = losses.dtype
+    if kept == float16:  # whose sums would overflow
+        losses, shares = (v.astype(float32) for v in (losses, shares))
     total = ops.sum(shares)
     empty = total == 0
     # 0 / 0 would make the gradient NaN as well, which one batch without targets must not do to a model.
     mean = ops.sum(losses) / ops.where(empty, ops.ones_like(total), total)
-    return mean + ops.where(empty, ops.full_like(total, math.nan), ops.zeros_like(total))
+    mean = mean + ops.where(empty, ops.full_like(total, math.nan), ops.zeros_like(total))
+    return mean if mean.dtype == kept else mean.astype(kept)
 
 
 def _pick(logs: Tensor, target: Tensor, axis: int) -> Tensor:

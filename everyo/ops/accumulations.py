@@ -16,7 +16,7 @@ from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import primitive
 from everyo.ops.records import last_record
-from everyo.ops.reductions import inexact
+from everyo.ops.reductions import exactly, inexact
 from everyo.ops.scans import cumprod, cumsum
 from everyo.ops.signatures import explained
 
@@ -416,4 +416,4 @@ def logcumsumexp(x: Any, /, axis: int | None = None) -> Tensor:
             found=str(x.dtype),
             remedy="use eo.log(eo.cumsum(eo.exp(x)))",
         )
-    return apply(_logcumsumexp, (x,), {"axis": along_})
+    return exactly(lambda x: apply(_logcumsumexp, (x,), {"axis": along_}), x)

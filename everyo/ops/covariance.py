@@ -7,6 +7,7 @@ from typing import Any
 
 from everyo.core.batching import trailing
 from everyo.core.dispatch import apply
+from everyo.core.dtypes import float16, float32
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
@@ -152,6 +153,11 @@ def cov(
     """
     correction = _correction(bias, ddof, correction)
     x, y = _in_dtype(x, y, dtype)
+    if x.dtype == float16 and all(_half(v) for v in (y, aweights)):
+        if aweights is not None:
+            aweights = op.astype(weak(aweights, [x], "cov"), dtype=float32)
+        wide = cov(x, y, rowvar, ddof=correction, fweights=fweights, aweights=aweights, dtype=float32)
+        return op.astype(wide, dtype=float16)
     matrix = _variables(x, as_flag(rowvar, "rowvar", "cov"), "cov")
     if y is not None:
         matrix = apply(op.concat, (matrix, _variables(y, bool(rowvar), "cov")), {"axis": 0})
@@ -179,6 +185,11 @@ def _in_dtype(x: Any, y: Any, dtype: Any) -> tuple[Any, Any]:
     if dtype is not None:
         given = [v.astype(dtype, copy=False) for v in given]
     return given[0], None if y is None else given[1]
+
+
+def _half(x: Any) -> bool:
+    """Whether something beside float16 leaves it at that."""
+    return x is None or getattr(x, "dtype", float16) == float16
 
 
 def _positive(freedom: Any) -> Any:
@@ -237,7 +248,10 @@ def corrcoef(x: Any, y: Any = None, /, rowvar: bool = True, *, dtype: Any = None
     [[ 1. -1.]
      [-1.  1.]]
     """
-    c = cov(x, y, rowvar, dtype=dtype)
+    x, y = _in_dtype(x, y, dtype)
+    if x.dtype == float16 and _half(y):
+        return op.astype(corrcoef(x, y, rowvar, dtype=float32), dtype=float16)
+    c = cov(x, y, rowvar)
     if not c.ndim:
         return c / c
     size = op.sqrt(real_part(diagonal(c)))

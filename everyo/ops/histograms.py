@@ -9,7 +9,7 @@ from typing import Any
 from everyo.core.batching import looped, refused
 from everyo.core.device import backend_for, backend_of
 from everyo.core.dispatch import apply
-from everyo.core.dtypes import as_dtype
+from everyo.core.dtypes import as_dtype, float16, float32
 from everyo.core.registry import op
 from everyo.core.samples import Values, sample
 from everyo.core.tensor import Tensor
@@ -104,6 +104,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
         return apply(_bincount, (as_tensor(array),), {"minlength": minlength})
     weights = as_tensor(weights)
     numbers = as_tensor(array, weights)
+    numbers = op.astype(numbers, dtype=as_dtype("int64")) if numbers.dtype.kind == "b" else numbers
     if tuple(weights.shape) != tuple(numbers.shape):
         raise _misfit("bincount", numbers, weights)
     if known is not None:
@@ -140,9 +141,12 @@ def _misfit(operation: str, x: Tensor, weights: Tensor) -> ShapeError:
 
 
 def _sums(weights: Any, places: Any, length: int) -> Tensor:
-    """Return the sum of the weights at each of `length` places."""
-    weights = op.astype(weights, dtype=as_dtype("int64")) if weights.dtype.kind == "b" else weights
-    return apply(op.scatter_along_axis, (weights, places), {"axis": 0, "shape": (length,)})
+    """Return the sum of the weights at each of `length` places, of floats in double precision as in NumPy."""
+    dtype = as_dtype("int64") if weights.dtype.kind == "b" else weights.dtype
+    wide = {"f": "float64", "c": "complex128"}.get(dtype.kind, dtype)
+    weights = weights if weights.dtype == wide else op.astype(weights, dtype=as_dtype(wide))
+    sums = apply(op.scatter_along_axis, (weights, places), {"axis": 0, "shape": (length,)})
+    return sums if sums.dtype == dtype else op.astype(sums, dtype=dtype)
 
 
 # ---- edges of bins
@@ -293,7 +297,8 @@ def _weights_of(g: Any, x: Any, edges: Any) -> Any:
 def _histogram_weights(xp: Any, weights: Any, x: Any, edges: Any, *, even: bool) -> Any:
     """Return the sum of the weights of the elements between neighbouring edges."""
     weights = xp.astype(weights, xp.int64) if weights.dtype.kind == "b" else weights
-    return xp.asarray(_counted(xp, x, edges, even, weights), dtype=weights.dtype)
+    wide = xp.astype(weights, float32) if weights.dtype == float16 else weights
+    return xp.asarray(_counted(xp, x, edges, even, wide), dtype=weights.dtype)
 
 
 def _flat(x: Tensor) -> Tensor:

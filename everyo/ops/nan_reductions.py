@@ -21,6 +21,7 @@ from everyo.ops.reductions import (
     Axis,
     AxisParam,
     conjugate,
+    exactly,
     extreme_rules,
     in_dtype,
     inexact,
@@ -185,7 +186,7 @@ def nanmean(
             sums / _or_nan(_numbers(x, op.equal(x, x), axis, "nanmean")), x, axis, keepdims, "nanmean"
         )
 
-    return in_dtype(computed, x, dtype)
+    return in_dtype(lambda x: exactly(computed, x), x, dtype)
 
 
 def _centre_samples() -> list[Sample]:
@@ -256,6 +257,10 @@ def nanvar(
     """
     correction = real_number(correction if ddof is None else ddof, "nanvar", "correction")
     x = inexact(x if dtype is None else op.astype(as_tensor(x), dtype=as_dtype(dtype)))
+    return exactly(lambda x: _nan_var(x, axis, keepdims, correction, where, mean), x)
+
+
+def _nan_var(x: Tensor, axis: Axis, keepdims: bool, correction: float, where: Any, mean: Any) -> Tensor:
     if where is not None or mean is not None:
         return _spread("var", x, axis, keepdims, correction, where, mean)
     if _known_numbers(x):
@@ -292,6 +297,10 @@ def nanstd(
     """
     correction = real_number(correction if ddof is None else ddof, "nanstd", "correction")
     x = inexact(x if dtype is None else op.astype(as_tensor(x), dtype=as_dtype(dtype)))
+    return exactly(lambda x: _nan_std(x, axis, keepdims, correction, where, mean), x)
+
+
+def _nan_std(x: Tensor, axis: Axis, keepdims: bool, correction: float, where: Any, mean: Any) -> Tensor:
     if where is not None or mean is not None:
         return _spread("std", x, axis, keepdims, correction, where, mean)
     if _known_numbers(x):

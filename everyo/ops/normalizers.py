@@ -14,7 +14,7 @@ from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.ops.axes import normalize_axes
 from everyo.ops.families import primitive
-from everyo.ops.reductions import Axis, AxisParam, expand, inexact, reduce, reduction_samples
+from everyo.ops.reductions import Axis, AxisParam, exactly, expand, inexact, reduce, reduction_samples
 from everyo.ops.signatures import explained
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
@@ -90,7 +90,7 @@ def logsumexp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor
     >>> print(y.detach(), x.grad)
     1000.6932 [0.5 0.5 0. ]
     """
-    return reduce(op.logsumexp, inexact(x), axis, keepdims)
+    return exactly(lambda x: reduce(op.logsumexp, x, axis, keepdims), inexact(x))
 
 
 def _softmax_rule(g: Any, out: Any, axis: AxisParam) -> Any:
@@ -145,7 +145,7 @@ def _log_softmax(xp: Any, x: Any, *, axis: AxisParam) -> Any:
 def _normalize(normalizer: Primitive, x: Any, axis: Axis, **params: Any) -> Tensor:
     x = inexact(x)
     axes = None if axis is None else normalize_axes(axis, x.ndim, normalizer.name)
-    return apply(normalizer, (x,), {"axis": axes, **params})
+    return exactly(lambda x: apply(normalizer, (x,), {"axis": axes, **params}), x)
 
 
 @explained

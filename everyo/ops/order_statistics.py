@@ -9,7 +9,7 @@ from typing import Any
 
 from everyo.core.batching import along, padded
 from everyo.core.dispatch import apply
-from everyo.core.dtypes import as_dtype
+from everyo.core.dtypes import as_dtype, float16, float32
 from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
@@ -20,6 +20,7 @@ from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import elementwise, primitive
 from everyo.ops.known import anywhere, everywhere, is_known
 from everyo.ops.quantile_places import CONTINUOUS, DISCRETE, Place
+from everyo.ops.reductions import shared
 from everyo.ops.signatures import explained
 from everyo.ops.weighted_quantiles import checked_weights
 from everyo.ops.weighted_quantiles import ranks as weighted_ranks
@@ -60,7 +61,8 @@ def _rank_ties(xp: Any, x: Any, out: Any, *, axis: int, skipna: bool) -> Any:
     for here, number in sought(xp, x, ranked, numbers, skipna):
         chosen[here], owner[here] = True, number
     here, there = chosen_places(xp, owner, chosen, x.ndim - 1)
-    count = xp.assemble([there], [xp.ones(here[0].shape, dtype=x.dtype)], [True], out.shape, x.dtype)
+    counted = float32 if x.dtype == float16 else x.dtype
+    count = xp.assemble([there], [xp.ones(here[0].shape, dtype=counted)], [True], out.shape, counted)
     count = xp.maximum(count, 1)  # where NaN is skipped it may be a statistic, but no element counts
     return tuple(xp.moveaxis(v, -1, axis) for v in (runs, chosen, owner, count))
 
@@ -91,13 +93,13 @@ def _each_search(xp: Any, x: Any, ranked: Any, numbers: Any, skipna: bool) -> It
 def _order_vjp(g: Any, x: Any, ranks: Any, out: Any, axis: int, skipna: bool) -> Any:
     runs, chosen, owner, number = op.rank_ties(x, out, axis=axis, skipna=skipna)
     total = op.scatter_along_axis(g, runs, axis=axis, shape=tuple(out.shape))
-    return op.take_chosen(total / number, owner, chosen, axis=axis)
+    return op.take_chosen(shared(total, number), owner, chosen, axis=axis)
 
 
 def _order_jvp(t: Any, x: Any, ranks: Any, out: Any, axis: int, skipna: bool) -> Any:
     runs, chosen, owner, number = op.rank_ties(x, out, axis=axis, skipna=skipna)
     total = op.scatter_chosen(t, owner, chosen, axis=axis, shape=tuple(out.shape))
-    return op.take_along_axis(total / number, runs, axis=axis)
+    return op.take_along_axis(shared(total, number), runs, axis=axis)
 
 
 def _order_batch(statistic: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:

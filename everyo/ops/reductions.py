@@ -70,6 +70,13 @@ def in_dtype(function: Callable[[Tensor], Tensor], x: Any, dtype: Any) -> Tensor
     return out if out.dtype == dtype else op.astype(out, dtype=dtype)
 
 
+def exactly(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Return ``function(x)``; of float16, whose sums and squares soon overflow, computed in float32."""
+    if x.dtype == float16:
+        return op.astype(function(op.astype(x, dtype=float32)), dtype=float16)
+    return function(x)
+
+
 def inexact(x: Any) -> Tensor:
     """Return `x` as a tensor; integers and booleans become float64, as in NumPy's float functions."""
     x = as_tensor(x)
@@ -169,8 +176,15 @@ def sum(
     return in_dtype(lambda x: reduce(_sum, x, axis, keepdims), x, dtype)
 
 
+def shared(g: Any, number: Any) -> Any:
+    """Return ``g / number`` in the dtype of `g`, in which a number of elements need not exist."""
+    if g.dtype == float16:
+        return op.astype(op.astype(g, dtype=float32) / number, dtype=float16)
+    return g / number
+
+
 def _mean_vjp(g: Any, x_shape: tuple[int, ...], axis: AxisParam, keepdims: bool) -> Any:
-    return spread(g / (count(x_shape, axis) or math.nan), x_shape, axis, keepdims)
+    return spread(shared(g, count(x_shape, axis) or math.nan), x_shape, axis, keepdims)
 
 
 @linear(_mean_vjp, samples=reduction_samples, batch=along("axis"))
@@ -342,7 +356,7 @@ def _extremes_samples() -> list[Sample]:
 
 @primitive(None, None, missing="its results are discrete", samples=_extremes_samples, batch=along("axis"))
 def _extremes(xp: Any, x: Any, out: Any, *, axis: AxisParam, keepdims: bool, nan: bool) -> Any:
-    """Return which elements are the extreme `out` and how many share it, in the dtype of `x`.
+    """Return which elements are the extreme `out` and how many share it, in the dtype of `x` or float32.
 
     Where it is NaN these are the NaN if `nan`, and none otherwise.
     """
@@ -355,7 +369,7 @@ def _extremes(xp: Any, x: Any, out: Any, *, axis: AxisParam, keepdims: bool, nan
     else:
         few = count(x.shape, axis) < 1 << 16
         number = xp.sum(here, axis=axis, keepdims=True, dtype="uint16" if few else "int64")
-    return here, xp.astype(xp.asarray(number), x.dtype)
+    return here, xp.astype(xp.asarray(number), float32 if x.dtype == float16 else x.dtype)
 
 
 def extreme_rules(nan: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -363,11 +377,11 @@ def extreme_rules(nan: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
     def vjp(g: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
         here, number = op.extremes(x, out, axis=axis, keepdims=keepdims, nan=nan)
-        return op.where(here, expand(g, x.shape, axis, keepdims) / number, 0)
+        return op.where(here, shared(expand(g, x.shape, axis, keepdims), number), 0)
 
     def jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
         here, number = op.extremes(x, out, axis=axis, keepdims=keepdims, nan=nan)
-        return op.sum(op.where(here, t / number, 0), axis=axis, keepdims=keepdims)
+        return op.sum(op.where(here, shared(t, number), 0), axis=axis, keepdims=keepdims)
 
     return vjp, jvp
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from everyo.core.batching import along
-from everyo.core.dtypes import int64
+from everyo.core.dtypes import float16, float32, float64, int64
 from everyo.core.registry import op
 from everyo.core.samples import Distinct, Integers, Values, sample
 from everyo.errors import EveryOError
@@ -19,7 +19,7 @@ from everyo.ops import index_errors
 from everyo.ops.chosen import chosen_places
 from everyo.ops.families import primitive
 from everyo.ops.gathering import along_index, scatter_batch
-from everyo.ops.reductions import zero_absorbs
+from everyo.ops.reductions import shared, zero_absorbs
 
 __all__: list[str] = []
 
@@ -53,13 +53,17 @@ def _sharing_samples() -> list[Any]:
 
 @primitive(None, None, missing="its results are discrete", samples=_sharing_samples, batch=along("axis"))
 def _sharing(xp: Any, values: Any, indices: Any, out: Any, *, axis: int) -> Any:
-    """Return which values are the extreme of their place (a NaN is), and how many of each place."""
+    """Return which values are the extreme of their place (a NaN is), and how many of each place.
+
+    Their number is of the dtype of the values, or float32.
+    """
     chosen = values == _taken(xp, out, indices, axis)
     if values.dtype.kind == "f" and xp.any(out != out):
         chosen |= values != values
     here, there = chosen_places(xp, indices, chosen, axis)
-    ones = xp.ones(here[0].shape, dtype=out.dtype)
-    return chosen, xp.assemble([there], [ones], [True], out.shape, out.dtype)
+    counted = float32 if out.dtype == float16 else out.dtype
+    ones = xp.ones(here[0].shape, dtype=counted)
+    return chosen, xp.assemble([there], [ones], [True], out.shape, counted)
 
 
 def _taken(xp: Any, x: Any, indices: Any, axis: int) -> Any:
@@ -80,7 +84,7 @@ def _extreme_vjp(
     g: Any, start: Any, values: Any, indices: Any, out: Any, axis: int, own: bool, needs: Sequence[bool]
 ) -> Any:
     kept, chosen, number = _shares(start, values, indices, out, axis, own)
-    share = g / number
+    share = shared(g, number)
     return (
         op.where(kept, share, 0) if needs[0] else None,
         op.take_chosen(share, indices, chosen, axis=axis) if needs[1] else None,
@@ -98,7 +102,7 @@ def _extreme_jvp(
     if tangents[0] is not None:
         first = op.where(kept, tangents[0], 0)
         total = first if total is None else first + total
-    return total / number
+    return shared(total, number)
 
 
 _extreme = primitive(
@@ -127,6 +131,13 @@ def _outdone(xp: Any, name: str, sign: int, start: Any, values: Any, index: Any,
         return out
     touched = xp.replaced(xp.zeros(start.shape, dtype=bool), index, True)
     return xp.where(touched, out, start)
+
+
+def wide_enough(x: Any) -> Any:
+    """Return the dtype in which to sum the elements of `x` for a mean: one that has their number."""
+    if x.dtype == float16:
+        return float32
+    return float64 if x.dtype == float32 and x.size > 1 << 24 else x.dtype
 
 
 def first_extreme(xp: Any, dtype: Any, sign: int) -> Any:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from everyo.core.dispatch import apply
+from everyo.core.dtypes import int64
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, EveryOError, ShapeError, describe
-from everyo.ops import scatter_reductions  # noqa: F401 - its primitives
 from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.gathering import along_index, fitting, fitting_source, positions_in, reach, take
 from everyo.ops.index_errors import outside
 from everyo.ops.reductions import inexact
+from everyo.ops.scatter_reductions import wide_enough
 from everyo.ops.shape import broadcast_to
 from everyo.ops.signatures import explained
 
@@ -171,17 +172,20 @@ def _reduced(kind: str, x: Tensor, axis: int, found: Tensor, src: Tensor, own: b
     if kind in ("max", "min"):
         extreme = op.scatter_max if kind == "max" else op.scatter_min
         return apply(extreme, (x, src, found), {"axis": axis, "own": own})
+    if kind == "mean" and x.dtype != (wide := wide_enough(src)):
+        found_mean = _reduced(kind, op.astype(x, dtype=wide), axis, found, op.astype(src, dtype=wide), own)
+        return op.astype(found_mean, dtype=x.dtype)
     params = {"axis": axis, "shape": tuple(x.shape)}
     reduction = op.scatter_prod if kind == "prod" else op.scatter_along_axis
     values = apply(reduction, (src, found), params)
     if own and kind != "mean":
         return op.multiply_absorbing(x, values) if kind == "prod" else x + values
-    ones = op.broadcast_to(op.ones_like(src[(0,) * src.ndim]), shape=tuple(src.shape)) if src.size else src
-    number = apply(op.scatter_along_axis, (ones, found), params)
+    one = as_tensor(src.backend.xp.ones((), int64))
+    number = apply(op.scatter_along_axis, (op.broadcast_to(one, shape=tuple(src.shape)), found), params)
     if kind == "mean" and own:
-        return (x + values) / (1 + number)
+        return (x + values) / op.astype(1 + number, dtype=x.dtype)
     if kind == "mean":
-        values = values / op.maximum(number, op.ones_like(number))
+        values = values / op.astype(op.maximum(number, op.ones_like(number)), dtype=x.dtype)
     return op.where(number != 0, values, x)
 
 

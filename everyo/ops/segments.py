@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from everyo.core.dispatch import apply
+from everyo.core.dtypes import int64
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, EveryOError, IndexingError, ShapeError, describe
@@ -14,7 +15,7 @@ from everyo.ops.gathering import positions_in
 from everyo.ops.index_errors import outside
 from everyo.ops.indexing import ARRAY
 from everyo.ops.reductions import inexact
-from everyo.ops.scatter_reductions import first_extreme
+from everyo.ops.scatter_reductions import first_extreme, wide_enough
 
 __all__ = ["segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum"]
 
@@ -72,10 +73,9 @@ def segment_mean(data: Any, segment_ids: Any, /, num_segments: int | None = None
     """
     data, ids, count = _segments(data, segment_ids, num_segments, "segment_mean")
     data = inexact(data)
-    total = _summed(data, ids, count, "segment_mean")
-    number = _summed(op.ones_like(_one_of_each_row(data)), ids, count, "segment_mean")
-    number = op.reshape(number, shape=(count, *(1,) * (data.ndim - 1)))
-    return total / op.where(number == 0, float("nan"), number)
+    if data.dtype == (wide := wide_enough(data)):
+        return _mean(data, ids, count)
+    return op.astype(_mean(op.astype(data, dtype=wide), ids, count), dtype=data.dtype)
 
 
 def segment_prod(data: Any, segment_ids: Any, /, num_segments: int | None = None) -> Tensor:
@@ -186,9 +186,12 @@ def _summed(data: Any, ids: Tensor, count: int, operation: str) -> Tensor:
         raise outside(operation, data, ids, shape, 0, error.found) from None
 
 
-def _one_of_each_row(data: Tensor) -> Tensor:
-    """Return a 1-d tensor with as many elements as there are rows."""
-    return op.broadcast_to(as_tensor(data.backend.xp.zeros((), data.dtype)), shape=tuple(data.shape[:1]))
+def _mean(data: Tensor, ids: Tensor, count: int) -> Tensor:
+    total = _summed(data, ids, count, "segment_mean")
+    one = as_tensor(data.backend.xp.ones((), int64))  # in float32 a count would end at 2**24
+    number = _summed(op.broadcast_to(one, shape=tuple(data.shape[:1])), ids, count, "segment_mean")
+    number = op.reshape(op.astype(number, dtype=data.dtype), shape=(count, *(1,) * (data.ndim - 1)))
+    return total / op.where(number == 0, float("nan"), number)
 
 
 def _column(ids: Tensor, ndim: int) -> Tensor:

@@ -21,6 +21,7 @@ from everyo.ops.reductions import (
     AxisParam,
     conjugate,
     count,
+    exactly,
     expand,
     inexact,
     real_part,
@@ -162,9 +163,7 @@ def _statistic(
         return reduce(measure, x, axis, keepdims, correction=given)
 
     x = inexact(x if dtype is None else op.astype(as_tensor(x), dtype=as_dtype(dtype)))
-    if x.dtype == float16:  # squares of half-precision numbers soon overflow
-        return op.astype(computed(op.astype(x, dtype=float32)), dtype=float16)
-    return computed(x)
+    return exactly(computed, x)
 
 
 @explained
@@ -319,9 +318,13 @@ def average(
         return (mean, op.ones_like(mean) * number) if returned else mean
     x, weights = map(inexact, as_tensors((x, weights), "average"))
     weights = spread_weights(weights, x, axis, "average")
+    half = x.dtype == weights.dtype == float16  # whose sums would overflow
+    if half:
+        x, weights = (op.astype(v, dtype=float32) for v in (x, weights))
     total = reduce(op.sum, x * weights, axis, keepdims, operation="average")
     divisor = reduce(op.sum, weights, axis, keepdims)
-    return (total / divisor, divisor) if returned else total / divisor
+    found = op.astype(total / divisor, dtype=float16) if half else total / divisor
+    return (found, op.astype(divisor, dtype=float16) if half else divisor) if returned else found
 
 
 @explained

@@ -8,6 +8,7 @@ from typing import Any
 
 from everyo.core.batching import along
 from everyo.core.dispatch import apply
+from everyo.core.dtypes import float16, float32
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
@@ -337,6 +338,8 @@ def _sum(x: Any, window: Window) -> Any:
 
 
 def _mean(x: Any, window: Window) -> Any:
+    if x.dtype == float16:  # its sums would overflow
+        return op.astype(_mean(op.astype(x, dtype=float32), window), dtype=float16)
     total = _sum(x, window)
     if not any(map(any, window.padding)):
         return total / math.prod(window.kernel)

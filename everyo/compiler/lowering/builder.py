@@ -327,6 +327,9 @@ class Builder:
         self, value: Value, updates: Value, indices: Sequence[Value], axes: Sequence[int], at: int, kind: str
     ) -> Value:
         """Add `updates` (as `gather` would read them) to a copy of `value`, or write them ("set")."""
+        if kind in ("add", "multiply") and value.dtype == np.float16:  # whose sums would stall
+            wide, added = (self.cast(v, np.float32) for v in (value, updates))
+            return self.cast(self.scatter(wide, added, indices, axes, at, kind), np.float16)
         return self.add(
             "scatter",
             [value, updates, *indices],

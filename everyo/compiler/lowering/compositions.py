@@ -88,7 +88,7 @@ def _extremes(b: Builder, op: Op, x: Value, out: Value) -> list[Value] | None:
         if op.params["nan"]:
             void = primitives.logical_and(primitives.not_equal(x, x), primitives.not_equal(out, out))
             here = primitives.logical_or(here, void)
-        counted = primitives.astype(here, dtype=x.dtype)
+        counted = primitives.astype(here, dtype=op.outs[1].dtype)
         return here, primitives.sum(counted, axis=axis, keepdims=True)
 
     return composed(b, extremes, x, out) if x.dtype.kind == "f" else None
