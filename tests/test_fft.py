@@ -23,6 +23,9 @@ CALLS = [
     ("irfft", True, {"n": 1, "axis": 1}), ("irfft", True, {"n": 2, "axis": 1}),
     ("rfftn", False, {}), ("rfftn", False, {"s": (3, 5), "axes": (1, 0)}), ("rfft2", False, {}),
     ("irfftn", True, {}), ("irfftn", True, {"s": (2, 5), "axes": (0, 2)}), ("irfft2", True, {"s": (4, 7)}),
+    ("irfft2", True, {"s": (3, -1)}), ("irfftn", True, {"s": (-1, 3), "axes": (2, 0)}),
+    ("irfftn", True, {"s": (2, -1), "axes": (-1, 1)}), ("rfft2", False, {"s": (-1, 3)}),
+    ("fftn", True, {"s": (-1, 7), "axes": (0, 2)}), ("rfftn", False, {"s": (-1, -1), "axes": (0, 1)}),
     ("hfft", True, {}), ("hfft", True, {"n": 5, "axis": 1}), ("ihfft", False, {}),
     ("ihfft", False, {"n": 6, "axis": 0}),
 ]  # fmt: skip
@@ -167,3 +170,12 @@ def test_integers_and_halves():
 def test_errors(call, error):
     with pytest.raises(error):
         call()
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_a_single_length_is_positive(name):
+    """Only among several does -1 stand for the length as it is."""
+    with pytest.raises(ValueError, match="data points"):
+        getattr(np.fft, name)(REAL, n=-1)
+    with pytest.raises(eo.ShapeError, match="nothing to transform"):
+        getattr(eo.fft, name)(REAL, n=-1)

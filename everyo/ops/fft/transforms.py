@@ -67,7 +67,7 @@ def _resized(x: Tensor, axis: int, n: int) -> Tensor:
 
 def _axes(x: Tensor, s: Any, axes: Any, operation: str) -> tuple[tuple[int, ...], list[int | None]]:
     """Return the axes to transform and, for each, the length that was asked for."""
-    lengths = None if s is None else [None if n == -1 else checked_length(n, operation) for n in s]
+    lengths = None if s is None else [-1 if n == -1 else checked_length(n, operation) for n in s]
     if axes is None:
         axes = range(x.ndim if lengths is None else -len(lengths), 0) if lengths else range(x.ndim)
     places = tuple([normalize_axis(a, x.ndim, operation) for a in axes])
@@ -80,7 +80,14 @@ def _axes(x: Tensor, s: Any, axes: Any, operation: str) -> tuple[tuple[int, ...]
             found=f"s={s}, axes={tuple(axes)}",
             remedy="name each axis once; leave s out for the lengths as they are",
         )
-    return places, lengths if lengths is not None else [None] * len(places)
+    if lengths is None:
+        return places, [None] * len(places)
+    return places, [x.shape[a] if n == -1 else n for n, a in zip(lengths, places, strict=True)]
+
+
+def _single(n: Any, operation: str) -> tuple[int] | None:
+    """Return the length that was asked for along the only axis."""
+    return None if n is None else (checked_length(n, operation),)
 
 
 def _transform(x: Any, s: Any, axes: Any, norm: Any, inverse: bool, operation: str) -> Tensor:
@@ -174,7 +181,7 @@ def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward")
     >>> print(power.detach(), x.grad)
     20.0 [ 8. 16.  0.  0.]
     """
-    return _transform(x, None if n is None else (n,), (axis,), norm, False, "fft")
+    return _transform(x, _single(n, "fft"), (axis,), norm, False, "fft")
 
 
 @explained
@@ -189,7 +196,7 @@ def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
     >>> print(eo.real(eo.fft.ifft(eo.fft.fft(eo.tensor([1.0, 2.0, 4.0])))))
     [1. 2. 4.]
     """
-    return _transform(x, None if n is None else (n,), (axis,), norm, True, "ifft")
+    return _transform(x, _single(n, "ifft"), (axis,), norm, True, "ifft")
 
 
 @explained
@@ -288,7 +295,7 @@ def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
     >>> print(eo.fft.rfft(eo.tensor([1.0, 0.0, 0.0])))
     [1.+0.j 1.+0.j]
     """
-    return _half(x, None if n is None else (n,), (axis,), norm, "rfft")
+    return _half(x, _single(n, "rfft"), (axis,), norm, "rfft")
 
 
 @explained
@@ -310,7 +317,7 @@ def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward
     >>> print(eo.fft.irfft(eo.fft.rfft(eo.tensor([1.0, 2.0, 4.0])), n=3))
     [1. 2. 4.]
     """
-    return _from_half(x, None if n is None else (n,), (axis,), norm, "irfft")
+    return _from_half(x, _single(n, "irfft"), (axis,), norm, "irfft")
 
 
 @explained
@@ -333,6 +340,8 @@ def irfftn(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
     """Inverse of `rfftn`, with the parameters of `fftn`; `s` is the shape of the result.
+
+    By default it has ``2 (m - 1)`` elements along the last axis; -1 in `s` keeps m, as in NumPy and SciPy.
 
     Examples
     --------
@@ -373,7 +382,7 @@ def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
     [ 5.  1. -3.  1.]
     """
     norm = OPPOSITE[_checked_norm(norm, "hfft")]
-    return _from_half(op.conj(_numbers(x)), None if n is None else (n,), (axis,), norm, "hfft")
+    return _from_half(op.conj(_numbers(x)), _single(n, "hfft"), (axis,), norm, "hfft")
 
 
 @explained
@@ -387,4 +396,4 @@ def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward
     [1. 2. 0.]
     """
     norm = OPPOSITE[_checked_norm(norm, "ihfft")]
-    return op.conj(_half(x, None if n is None else (n,), (axis,), norm, "ihfft"))
+    return op.conj(_half(x, _single(n, "ihfft"), (axis,), norm, "ihfft"))
