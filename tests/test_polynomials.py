@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import everyo as eo
+from everyo.testing import check_jvp, gradcheck, gradgradcheck
 
+RNG = np.random.default_rng(0)
 QUARTERS = st.integers(-8, 8).map(lambda n: n / 4)
 
 
@@ -217,3 +219,53 @@ def test_turns_and_slices_are_numpys(x, k, axis):
     near(eo.apply_over_axes(eo.cumsum, x, 0), np.cumsum(x, 0))
     near(eo.sort_complex(x + 1j * x[::-1]), np.sort_complex(x + 1j * x[::-1]))
     assert eo.sort_complex(eo.tensor([2, 1])).dtype == eo.complex128
+
+
+def test_singular_values_of_a_fit_follow_the_scaled_columns():
+    x, y, w = (eo.asarray(RNG.normal(size=6)) for _ in range(3))
+
+    def parts(x, y, w):
+        fit = eo.polyfit(x, y, 2, full=True, w=2 + w)
+        return eo.concat([fit[0], fit[1], fit[3]])
+
+    gradcheck(parts, (x, y, w))
+    check_jvp(parts, (x, y, w))
+    gradgradcheck(lambda x: eo.polyfit(x, y, 2, full=True)[3], (x,))
+    found = eo.compile(eo.jacobian(lambda x: eo.polyfit(x, y, 2, full=True)[3]))(x)
+    np.testing.assert_allclose(
+        found.numpy(), eo.jacfwd(lambda x: eo.polyfit(x, y, 2, full=True)[3])(x).numpy()
+    )
+
+
+def test_fits_through_too_few_points_are_shortest_in_the_scaled_columns():
+    points, y = eo.asarray(np.array([0.3, 1.4, -0.7])), RNG.normal(size=6)
+
+    def fit(t):
+        return eo.polyfit(eo.concat([t, t]), y, 4, rcond=1e-9)
+
+    with pytest.warns(np.exceptions.RankWarning):
+        expected = np.polyfit(np.tile(points.numpy(), 2), y, 4, rcond=1e-9)
+    np.testing.assert_allclose(fit(points).numpy(), expected, rtol=1e-9)
+    gradcheck(fit, (points,))
+    gradgradcheck(fit, (points,))
+
+
+@pytest.mark.parametrize(
+    "matrix", [np.eye(2), np.array([[2, 1], [0, 3]]), RNG.normal(size=(4, 4)), np.ones((1, 1))]
+)
+def test_characteristic_polynomials(matrix):
+    np.testing.assert_allclose(np.poly(eo.asarray(matrix)).numpy(), np.poly(matrix), rtol=1e-12, atol=1e-14)
+    turned = matrix + 1j * matrix.T
+    np.testing.assert_allclose(eo.poly(turned).numpy(), np.poly(turned), rtol=1e-12, atol=1e-13)
+
+
+def test_derivatives_of_characteristic_polynomials():
+    """Their coefficients are the trace, ... and the determinant, up to signs."""
+    a = eo.asarray(RNG.normal(size=(3, 3)))
+    gradcheck(eo.poly, (a,))
+    slope = eo.grad(lambda a: eo.poly(a)[-1])(a)
+    inverse = np.linalg.inv(a.numpy())
+    np.testing.assert_allclose(slope.numpy(), -np.linalg.det(a.numpy()) * inverse.T, rtol=1e-9)
+    np.testing.assert_allclose(eo.grad(lambda a: eo.poly(a)[1])(a).numpy(), -np.eye(3), atol=1e-12)
+    with pytest.raises(eo.ShapeError, match="vector"):
+        eo.poly(eo.ones((2, 3)))

@@ -97,7 +97,7 @@ def polyfit(
     if weights is not None:
         left = left * op.reshape(weights, shape=(x.size, 1))
         y = y * (weights if y.ndim == 1 else op.reshape(weights, shape=(x.size, 1)))
-    scale = op.vector_norm(left.detach(), axis=(0,), keepdims=False, ord=2)
+    scale = op.vector_norm(left, axis=(0,), keepdims=False, ord=2)
     scale = op.where(op.equal(scale, 0), 1, scale)
     rcond = x.size * float(x.backend.xp.finfo(x.dtype).eps) if rcond is None else rcond
     columns = op.reshape(y, shape=(x.size, 1)) if y.ndim == 1 else y

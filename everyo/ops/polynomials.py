@@ -284,17 +284,18 @@ def _order(m: Any, operation: str) -> int:
 
 
 def poly(roots: Any, /) -> Tensor:
-    """Coefficients of the polynomial with these roots and the leading coefficient 1.
+    """Coefficients of the polynomial with these roots, or eigenvalues, and the leading coefficient 1.
 
     Parameters
     ----------
     roots : tensor
         A vector; integers are computed in floating point. Of complex roots the coefficients stay complex.
+        Or a square matrix, of which the roots are the eigenvalues.
 
     Raises
     ------
     ShapeError
-        If there is no vector.
+        If there is no vector or square matrix.
 
     Examples
     --------
@@ -302,6 +303,12 @@ def poly(roots: Any, /) -> Tensor:
     >>> print(eo.poly([1.0, 2.0]))
     [ 1. -3.  2.]
     """
+    roots = as_tensor(roots)
+    if roots.ndim == 2 and roots.shape[0] == roots.shape[1] > 0:
+        from everyo.ops.linalg.eigen import eigvals  # loads all of linalg
+
+        whole = poly(eigvals(roots))
+        return whole if roots.dtype.kind == "c" else op.real(whole)
     z = coefficients(roots, "poly")
     z = z if z.dtype.kind in "fc" else z / 1.0
     one = as_tensor(z.backend.asarray(z.backend.xp.ones(1), z.dtype, z.device), z)
