@@ -175,3 +175,120 @@ def test_round_to_decimals(dtype, decimals):
 def test_decimals_are_an_integer():
     with pytest.raises(eo.DTypeError, match="integer"):
         eo.round(eo.ones(2), decimals=1.5)
+
+
+# ---- dtypes that are asked for
+
+
+X, C, N = np.array([0.6, 1.6]), np.array([1 + 2j, 2]), np.array([1, 300])
+REFUSED = {
+    "add": lambda w: np.add(w(X), w(X), dtype=int),
+    "add to a number": lambda w: np.add(w(N), 1.5, dtype=int),
+    "a number": lambda w: np.multiply(2.5, w(N), dtype=int),
+    "outer": lambda w: np.multiply.outer(w(X), w(X), dtype=int),
+    "matmul": lambda w: np.matmul(np.eye(2), w(X), dtype=int),
+    "complex": lambda w: np.add(w(C), w(C), dtype=float),
+    "unsigned": lambda w: np.add(w(N), w(N), dtype="uint8"),
+    "concatenate": lambda w: np.concatenate([w(X), w(X)], dtype=int),
+    "stack": lambda w: np.stack([w(X), X], dtype=int),
+    "hstack": lambda w: np.hstack([w(X), X], dtype=int),
+    "vstack": lambda w: np.vstack([w(C), X], dtype=float),
+}
+TAKEN = {
+    "narrower": lambda w: np.add(w(X), w(X), dtype="float32"),
+    "wider": lambda w: np.multiply(w(N), w(N), dtype=float),
+    "complex": lambda w: np.add(w(X), 1, dtype=complex),
+    "a number": lambda w: np.add(w(N.astype("uint8")), 1, dtype="uint8"),
+    "a comparison": lambda w: np.less(w(X), w(X[::-1].copy()), dtype=bool),
+    "a test": lambda w: np.isnan(w(X * NAN), dtype=bool),
+    "concatenate": lambda w: np.concatenate([w(X), w(X)], dtype="float32"),
+    "stack": lambda w: np.stack([w(N), X], dtype=complex),
+    "sums": lambda w: np.add.reduce(w(X), dtype=int),  # where NumPy casts anything
+}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_dtypes_of_another_kind_are_refused(name):
+    with pytest.raises(TypeError, match=r"[Cc]annot cast"):
+        REFUSED[name](lambda a: a)
+    with pytest.raises(eo.DTypeError, match="another kind of numbers"):
+        REFUSED[name](eo.asarray)
+
+
+@pytest.mark.parametrize("name", sorted(TAKEN))
+def test_dtypes_of_the_same_kind_are_numpys(name):
+    found, expected = TAKEN[name](eo.asarray), TAKEN[name](lambda a: a)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("number", [2, 2.5])
+def test_numbers_among_choices_are_weak_wherever_they_stand(place, number):
+    x = np.arange(3, dtype="float32")
+    choices = [x, x * 2, x.astype("float16")]
+    choices[place] = number
+    conditions = [x < 1, x < 2, x < 3]
+    expected = np.select(conditions, choices, 7)
+    tensors = [c if c is number else eo.asarray(c) for c in choices]
+    for found in (eo.select(conditions, tensors, 7), np.select(conditions, tensors, 7)):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_conditions_in_a_matrix():
+    rows = np.array([[True, False, False], [True, True, False]])
+    x, y = np.arange(3.0), np.arange(3.0) + 5
+    expected = np.select(rows, [x, y], -1)
+    np.testing.assert_array_equal(np.select(rows, [eo.asarray(x), y], -1).numpy(), expected)
+    np.testing.assert_array_equal(
+        np.select(eo.asarray(rows), eo.asarray(np.stack([x, y])), -1).numpy(), expected
+    )
+
+
+# ---- the order of elements
+
+
+@pytest.mark.parametrize("order", ["A", "K", "a"])
+def test_orders_that_memory_decides(order):
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(np.ravel(eo.asarray(x), order).numpy(), np.ravel(x, order))
+    np.testing.assert_array_equal(np.ravel(eo.asarray(x[0]), order).numpy(), np.ravel(x[0], order))
+    for turned in (eo.asarray(np.asfortranarray(x)), eo.asarray(x).T):
+        with pytest.raises(eo.UnsupportedOperationError, match="memory"):
+            np.ravel(turned, order)
+    if order.upper() == "A":
+        np.testing.assert_array_equal(np.reshape(eo.asarray(x), (3, 2), order).numpy(), x.reshape(3, 2))
+        with pytest.raises(eo.UnsupportedOperationError, match="memory"):
+            np.reshape(eo.asarray(np.asfortranarray(x)), (3, 2), order)
+
+
+def test_orders_by_name():
+    x = np.arange(6.0).reshape(2, 3)
+    for order in "CFcf":
+        np.testing.assert_array_equal(np.ravel(eo.asarray(x), order).numpy(), np.ravel(x, order))
+        np.testing.assert_array_equal(
+            np.reshape(eo.asarray(x), (3, -1), order).numpy(), np.reshape(x, (3, -1), order)
+        )
+    for call in (lambda: np.ravel(eo.asarray(x), "Z"), lambda: np.reshape(eo.asarray(x), 6, "K")):
+        with pytest.raises(eo.UnsupportedOperationError, match="order"):
+            call()
+    with pytest.raises(eo.DTypeError, match=r"x\.T\.flatten"):
+        eo.asarray(x).flatten("F")
+
+
+# ---- integers beyond a dtype, and booleans that are counted
+
+
+def test_members_beyond_the_dtype():
+    x = np.array([1, 44, 255], "uint8")
+    for members in ([300, -1], [300, 1], [255, 2**40], [], [44.0, 0.5], 44):
+        np.testing.assert_array_equal(np.isin(eo.asarray(x), members).numpy(), np.isin(x, members))
+        np.testing.assert_array_equal(eo.isin(eo.asarray(x), members).numpy(), np.isin(x, members))
+
+
+def test_weights_of_booleans():
+    truths, weights = np.array([True, False, True]), np.array([1.0, 2.0, 4.0])
+    for found in (np.bincount(truths, weights=eo.asarray(weights)), eo.bincount(truths, weights)):
+        np.testing.assert_array_equal(found.numpy(), np.bincount(truths, weights))
+    assert eo.grad(lambda w: eo.bincount(truths, w)[1])(weights).tolist() == [1.0, 0.0, 1.0]

@@ -11,6 +11,7 @@ from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, 
 _HABITS = {  # what else may have been meant
     "max": "; the larger elements of two tensors are eo.maximum(a, b)",
     "min": "; the smaller elements of two tensors are eo.minimum(a, b)",
+    "flatten": "; with the first axis counting fastest write x.T.flatten()",
     "repeat": "; copies of the whole are eo.tile(x, (2, 2))",
 }
 

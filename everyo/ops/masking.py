@@ -14,7 +14,7 @@ from everyo.core.traced import staging
 from everyo.errors import DTypeError, EveryOError, IndexingError, ShapeError, describe
 from everyo.ops.axes import normalize_axis
 from everyo.ops.broadcasting import broadcast_shapes
-from everyo.ops.creation import as_tensor, weak
+from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.gathering import nonzero
 from everyo.ops.index_batching import DISTINCT
 from everyo.ops.shape import broadcast_to
@@ -369,6 +369,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     >>> print(eo.select([x < 0, x > 1], [-x, x**2], default=1.0))
     [2. 1. 9.]
     """
+    condlist, choicelist = list(condlist), list(choicelist)
     if len(condlist) != len(choicelist) or not condlist:
         raise ShapeError(
             "conditions and choices do not pair up",
@@ -377,7 +378,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
             found=f"{len(condlist)} conditions and {len(choicelist)} choices",
             remedy="give a choice for each condition",
         )
-    out = default
-    for condition, choice in zip(reversed(condlist), reversed(choicelist)):
+    *choices, out = as_tensors([*choicelist, default], "select")  # a number meets all tensors, not the next
+    common = out.backend.xp.result_type(*(x.dtype for x in (*choices, out)))
+    out = out if out.dtype == common else op.astype(out, dtype=common)
+    for condition, choice in zip(reversed(condlist), reversed(choices)):
         out = apply(op.where, (_mask(condition, "select"), choice, out))
     return out

@@ -198,15 +198,28 @@ def _each(name: str) -> Callable[..., Any]:
     return call
 
 
+def _fortran(x: Any, order: str, name: str) -> bool:
+    """Whether the first axis counts fastest; refuse an order that the memory of a tensor would decide."""
+    known = str(order).upper()
+    flags = getattr(as_tensor(x).data, "flags", None)
+    plain = as_tensor(x).ndim < 2 or (flags is not None and flags.c_contiguous)
+    by_memory = known == "A" or (known == "K" and name == "np.ravel")
+    if known in ("C", "F") or (by_memory and plain):
+        return known == "F"
+    found = f"order={order!r}" + (" of a tensor that may lie in memory otherwise" if by_memory else "")
+    remedy = 'say order="C" or order="F": a result depends on the values of a tensor, not on its memory'
+    raise unsupported(name, [x], found, remedy)
+
+
 def _reshape(a: Any, shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-    if order != "F":
-        return namespace().reshape(a, shape, copy=copy) if order == "A" else NOT_SPECIAL
+    if not _fortran(a, order, "np.reshape"):
+        return namespace().reshape(a, shape, copy=copy)
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     return as_tensor(a).transpose().reshape(sizes[::-1], copy=copy).transpose()
 
 
 def _ravel(a: Any, order: str = "C") -> Any:
-    return as_tensor(a).transpose().ravel() if order == "F" else namespace().ravel(a)
+    return namespace().ravel(as_tensor(a).transpose() if _fortran(a, order, "np.ravel") else a)
 
 
 def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:

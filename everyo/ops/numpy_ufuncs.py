@@ -10,7 +10,7 @@ from everyo.backends.numpy_names import no_value, origin
 from everyo.core.device import backend_of
 from everyo.core.dtypes import as_dtype, in_double_precision
 from everyo.core.tensor import Tensor
-from everyo.errors import UnsupportedOperationError, describe
+from everyo.errors import DTypeError, UnsupportedOperationError, describe
 from everyo.guidance.conversions import instead
 from everyo.ops import partial
 from everyo.ops.creation import as_tensor, as_tensors
@@ -26,6 +26,7 @@ _ACCUMULATIONS = {
     "add": "cumsum", "multiply": "cumprod", "logaddexp": "logcumsumexp",
     "maximum": "cumulative_max", "minimum": "cumulative_min",
 }  # fmt: skip
+_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _PARTS = ("initial", "where")
 _found: dict[Any, Callable[..., Any]] = {}
 _ours: set[type] = set()  # classes of operands that were met before
@@ -119,12 +120,37 @@ def _refuse_options(name: str, inputs: Sequence[Any], options: dict[str, Any]) -
             raise unsupported(name, inputs, found, "leave it out, and convert the operands or result")
 
 
+def _cast(name: str, inputs: Sequence[Any], dtype: Any) -> Sequence[Any]:
+    """Return the operands in `dtype`, in which they are computed; comparisons compare them as they are."""
+    if dtype.kind == "b":
+        return inputs
+    tensors = [as_tensor(x) for x in inputs]
+    for given, x in zip(inputs, tensors, strict=True):
+        number = isinstance(given, (bool, int, float, complex))
+        require_same_kind(name, x, dtype, weak=number)
+    return [x.astype(dtype, copy=False) for x in tensors]
+
+
+def require_same_kind(name: str, x: Tensor, dtype: Any, weak: bool = False) -> None:
+    """Raise DTypeError where NumPy refuses to cast `x` to `dtype`; of a weak number only the kind counts."""
+    kinds = (_RANKS[x.dtype.kind], _RANKS[dtype.kind])
+    if not (kinds[0] <= kinds[1] if weak else x.backend.xp.can_cast(x.dtype, dtype, "same_kind")):
+        raise DTypeError(
+            "an operand would be cast to another kind of numbers, and its derivative lost",
+            operation=name,
+            inputs=describe(x),
+            expected="dtype= one of the same kind as the operands, or a wider kind",
+            found=f"dtype={dtype}",
+            remedy=f"leave dtype= out and convert the result, or cast first: x.astype({str(dtype)!r})",
+        )
+
+
 def _call(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any) -> Any:
     function, name = _operation(ufunc, inputs), _name(ufunc)
     dtype, where = options.pop("dtype", None), options.pop("where", True)
     _refuse_options(name, inputs, options)
     if dtype is not None:
-        inputs = [as_tensor(x).astype(dtype, copy=False) for x in inputs]
+        inputs = _cast(name, inputs, as_dtype(dtype))
     result = function(*inputs)
     results = result if isinstance(result, tuple) else (result,)
     if dtype is not None and any(x.dtype != as_dtype(dtype) for x in results):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from everyo.core.dtypes import as_dtype
 from everyo.ops.creation import as_tensor
-from everyo.ops.numpy_ufuncs import namespace, unsupported
+from everyo.ops.numpy_ufuncs import namespace, require_same_kind, unsupported
 
 NOT_SPECIAL = object()  # what a variant returns where the usual translation serves
 
@@ -32,8 +33,20 @@ def _pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> 
     return NOT_SPECIAL
 
 
+def _joined(name: str) -> Callable[..., Any]:
+    def call(dtype: Any = None, casting: str = "same_kind", **options: Any) -> Any:
+        arrays = options.get("arrays", options.get("tup", ()))
+        if dtype is not None and casting == "same_kind":
+            for x in arrays:
+                require_same_kind(f"np.{name}", as_tensor(x), as_dtype(dtype))
+        return NOT_SPECIAL
+
+    return call
+
+
 VARIANTS: dict[str, Callable[..., Any]] = {
     **{name: _sorted(name) for name in ("sort", "argsort")},
+    **{name: _joined(name) for name in ("concatenate", "stack", "hstack", "vstack")},
     "meshgrid": _meshgrid,
     "pad": _pad,
 }

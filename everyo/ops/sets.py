@@ -12,7 +12,7 @@ from everyo.core.samples import Distinct, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import EveryOError
 from everyo.ops.axes import as_flag, normalize_axis
-from everyo.ops.creation import as_tensor, as_tensors
+from everyo.ops.creation import as_tensor, as_tensors, asarray
 from everyo.ops.families import primitive
 from everyo.ops.indexing import DISTINCT
 from everyo.ops.signatures import explained
@@ -312,6 +312,9 @@ def isin(
     >>> print(eo.isin(eo.tensor([1, 2, 3]), [2, 5]))
     [False  True False]
     """
+    if isinstance(x1, Tensor) and x1.dtype.kind in "iu" and not isinstance(x2, Tensor):
+        listed = asarray(x2)  # numbers beyond the dtype of x1 are not in it, but no error
+        x2 = listed if listed.dtype.kind in "iu" else x2
     x1, x2 = as_tensors((x1, x2), "isin")
     return apply(_isin, (x1, x2), {"invert": as_flag(invert, "invert", "isin"), "kind": kind})
 
