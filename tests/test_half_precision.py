@@ -131,6 +131,26 @@ def test_sums_at_one_place(name, compiled):
     np.testing.assert_array_equal(wrapped(eo.grad(SUMS[name]))(x).numpy(), np.ones(N))
 
 
+BROADCAST = {
+    "add": lambda b, x: x + b,
+    "multiply": lambda b, x: (x + 1) * b,
+    "where": lambda b, x: eo.where(x > -1, b, x),
+    "broadcast_to": lambda b, x: eo.broadcast_to(b, x.shape),
+    "tile": lambda b, x: eo.tile(b, (N, 1)),
+    "of one column": lambda b, x: eo.matrix_transpose(x + b),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BROADCAST))
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_of_what_was_broadcast(name, compiled):
+    wrapped = eo.compile if compiled else lambda f: f
+    b, x = eo.zeros((1, 2), dtype="f2"), eo.zeros((N, 2), dtype="f2")
+    found = wrapped(eo.grad(lambda b: (BROADCAST[name](b, x) * 0.125).sum()))(b)
+    assert found.dtype == eo.float16
+    np.testing.assert_array_equal(found.numpy(), np.full((1, 2), np.float16(N / 8)))
+
+
 def test_products_at_one_place():
     """Each factor is rounded once, not the product after each of them."""
     x = np.tile(np.array([1.001, 1 / 1.001], "float16"), 500)

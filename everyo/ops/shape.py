@@ -52,7 +52,7 @@ def _sum_to(xp: Any, x: Any, *, shape: tuple[int, ...], dtype: Any) -> Any:
     """Sum broadcast axes away: the transpose of broadcasting (also called unbroadcast)."""
     axes, drop = _sum_to_axes(x.shape, shape)
     if axes:
-        x = xp.sum(x, axis=axes, keepdims=not drop)
+        x = xp.sum(x, axis=axes, keepdims=not drop, dtype=xp.float32 if x.dtype == xp.float16 else None)
     if x.shape != shape:
         x = xp.reshape(x, shape)
     if x.dtype != dtype:
