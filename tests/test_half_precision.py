@@ -90,6 +90,15 @@ def test_shares_of_many_equal_ones(name, compiled):
     np.testing.assert_array_equal(wrapped(eo.grad(f))(x).numpy(), np.full(N, np.float16(1 / N)))
 
 
+@pytest.mark.parametrize("f", [eo.max, eo.min, eo.nanmax])
+def test_changes_of_many_equal_ones(f):
+    x = eo.zeros((N, 2), dtype="f2")
+    for wrapped in (lambda f: f, eo.compile):
+        moved = wrapped(lambda x: eo.jvp(lambda x: f(x, axis=0), (x,), (eo.ones_like(x),))[1])(x)
+        assert moved.dtype == eo.float16
+        np.testing.assert_allclose(moved.numpy(), [1.0, 1.0], rtol=2**-10)
+
+
 def test_exponentials_of_many():
     x = one(EQUAL)
     for wrapped in (lambda f: f, eo.compile):

@@ -381,7 +381,9 @@ def extreme_rules(nan: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
     def jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
         here, number = op.extremes(x, out, axis=axis, keepdims=keepdims, nan=nan)
-        return op.sum(op.where(here, shared(t, number), 0), axis=axis, keepdims=keepdims)
+        wide = op.astype(t, dtype=float32) if t.dtype == float16 else t
+        change = op.sum(op.where(here, wide / number, 0), axis=axis, keepdims=keepdims)
+        return change if wide is t else op.astype(change, dtype=float16)
 
     return vjp, jvp
 
