@@ -239,6 +239,8 @@ def test_numbers_among_choices_are_weak_wherever_they_stand(place, number):
 def test_conditions_in_a_matrix():
     rows = np.array([[True, False, False], [True, True, False]])
     x, y = np.arange(3.0), np.arange(3.0) + 5
+    pieces = np.piecewise(eo.asarray(x), rows, [lambda t: t * 2, 7.0])
+    np.testing.assert_array_equal(pieces.numpy(), np.piecewise(x, rows, [lambda t: t * 2, 7.0]))
     expected = np.select(rows, [x, y], -1)
     np.testing.assert_array_equal(np.select(rows, [eo.asarray(x), y], -1).numpy(), expected)
     np.testing.assert_array_equal(
@@ -285,6 +287,7 @@ def test_members_beyond_the_dtype():
     for members in ([300, -1], [300, 1], [255, 2**40], [], [44.0, 0.5], 44):
         np.testing.assert_array_equal(np.isin(eo.asarray(x), members).numpy(), np.isin(x, members))
         np.testing.assert_array_equal(eo.isin(eo.asarray(x), members).numpy(), np.isin(x, members))
+        np.testing.assert_array_equal(np.setdiff1d(eo.asarray(x), members).numpy(), np.setdiff1d(x, members))
 
 
 def test_weights_of_booleans():

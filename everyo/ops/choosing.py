@@ -123,6 +123,8 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], /, *args: Any, **k
     [-1.          0.16666667]
     """
     x = as_tensor(x)
+    if getattr(condlist, "ndim", 0) == x.ndim + 1:
+        condlist = list(condlist)
     single = not isinstance(condlist, (list, tuple)) or isinstance(condlist[0], bool)
     conditions = [broadcast_to(as_tensor(c), x.shape) for c in ([condlist] if single else condlist)]
     if len(funclist) == len(conditions) + 1:

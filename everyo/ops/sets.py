@@ -312,11 +312,16 @@ def isin(
     >>> print(eo.isin(eo.tensor([1, 2, 3]), [2, 5]))
     [False  True False]
     """
-    if isinstance(x1, Tensor) and x1.dtype.kind in "iu" and not isinstance(x2, Tensor):
-        listed = asarray(x2)  # numbers beyond the dtype of x1 are not in it, but no error
-        x2 = listed if listed.dtype.kind in "iu" else x2
-    x1, x2 = as_tensors((x1, x2), "isin")
+    x1, x2 = _searched(x1, x2, "isin")
     return apply(_isin, (x1, x2), {"invert": as_flag(invert, "invert", "isin"), "kind": kind})
+
+
+def _searched(x1: Any, x2: Any, operation: str) -> list[Tensor]:
+    """Return elements and the set to look for them in, which may hold integers beyond their dtype."""
+    if isinstance(x1, Tensor) and x1.dtype.kind in "iu" and not isinstance(x2, Tensor):
+        listed = asarray(x2)
+        x2 = listed if listed.dtype.kind in "iu" else x2
+    return as_tensors((x1, x2), operation)
 
 
 def _operands(x1: Any, x2: Any, operation: str) -> tuple[Tensor, Tensor]:
@@ -406,7 +411,7 @@ def setdiff1d(x1: Any, x2: Any, /, assume_unique: bool = False) -> Tensor:
     >>> print(eo.setdiff1d(eo.tensor([3, 1, 4]), eo.tensor([3])))
     [1 4]
     """
-    x1, x2 = (_flat(x, None) for x in as_tensors((x1, x2), "setdiff1d"))
+    x1, x2 = (_flat(x, None) for x in _searched(x1, x2, "setdiff1d"))
     values = x1 if as_flag(assume_unique, "assume_unique", "setdiff1d") else unique(x1)
     return values[isin(values.detach(), x2.detach(), invert=True)]
 
