@@ -24,6 +24,7 @@ from everyo.backends.scientific import (
     solve_triangle,
 )
 from everyo.backends.shortcuts import (
+    argsort,
     broadcast_to,
     matrix_transpose,
     permute_dims,
@@ -108,7 +109,7 @@ class NumpyBackend:
         self.xp.running_max, self.xp.running_min = np.maximum.accumulate, np.minimum.accumulate
         self.xp.sums_between = np.add.reduceat
         self.xp.as_bytes = lambda truths: truths.view(np.uint8)  # quicker than a conversion
-        self.xp.broadcast_to = broadcast_to
+        self.xp.broadcast_to, self.xp.argsort = broadcast_to, argsort
         self.xp.accumulated, self.xp.assemble, self.xp.replaced = accumulated, assemble, replaced
         self.xp.overwrite, self.xp.last_writes = overwrite, last_writes
         self.xp.generator = generator

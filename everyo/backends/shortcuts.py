@@ -59,3 +59,23 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     out = np.empty(shape, x.dtype)
     out[...] = x
     return out
+
+
+def argsort(x: Any, axis: int = -1, stable: bool = False) -> Any:
+    """Return the order of the elements; that of large vectors is made stable after the quicker sort."""
+    if not stable or x.ndim != 1 or x.size < LARGE or x.dtype.char not in "fdilqILQ":
+        return np.argsort(x, axis=axis, stable=stable)
+    order = np.argsort(x)
+    ascending = x[order]
+    if ascending[-1] != ascending[-1]:  # several NaNs are in no order of their own
+        return np.argsort(x, stable=True)
+    rises = ascending[1:] > ascending[:-1]
+    if np.all(rises):
+        return order
+    first = np.zeros(x.size, np.int64)  # equal elements get one number, and are sorted by their places
+    np.cumsum(rises, out=first[1:])
+    first *= x.size
+    order += first
+    order.sort()
+    order -= first
+    return order

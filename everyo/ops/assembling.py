@@ -6,15 +6,21 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from everyo.core.dispatch import apply
+from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
 from everyo.ops.axes import as_integer, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, normalize_shape
-from everyo.ops.gathering import nonzero, take
+from everyo.ops.gathering import nonzero
+from everyo.ops.index_batching import DISTINCT
 from everyo.ops.joining import array_split, concat, split
-from everyo.ops.rearranging import diag, flip
+from everyo.ops.known import is_known
+from everyo.ops.rearranging import diag, flip, tile
 from everyo.ops.shape import atleast_1d, broadcast_to, expand_dims, moveaxis, ravel, reshape
 from everyo.ops.signatures import explained
+from everyo.ops.sorting import argmax
+from everyo.ops.truth import any as some
 
 __all__ = [
     "append", "atleast_3d", "column_stack", "delete", "diagflat", "dsplit", "dstack", "fliplr", "flipud",
@@ -79,9 +85,7 @@ def atleast_3d(x: Any, /) -> Tensor:
     x = as_tensor(x)
     if x.ndim == 0:
         return reshape(x, (1, 1, 1))
-    if x.ndim == 1:
-        return expand_dims(x, (0, 2))
-    return expand_dims(x, 2) if x.ndim == 2 else x
+    return expand_dims(x, {1: (0, 2), 2: (2,)}[x.ndim]) if x.ndim < 3 else x
 
 
 def column_stack(arrays: Iterable[Any], /) -> Tensor:
@@ -252,42 +256,56 @@ def resize(x: Any, /, new_shape: int | Sequence[int]) -> Tensor:
      [3 1]]
     """
     shape, flat = normalize_shape(new_shape, "resize"), ravel(x)
-    xp = flat.backend.xp
+    size = math.prod(shape)
     if not flat.size:
-        return as_tensor(xp.zeros(shape, dtype=flat.dtype))
-    return reshape(take(flat, xp.arange(math.prod(shape)) % flat.size), shape)
+        return as_tensor(flat.backend.xp.zeros(shape, dtype=flat.dtype))
+    return reshape(tile(flat, -(-size // flat.size))[:size], shape)
 
 
-def _positions(x: Tensor, obj: Any, axis: int, operation: str, last: int) -> list[int]:
+def _positions(x: Tensor, obj: Any, axis: int, operation: str, last: int) -> Any:
     """Return the positions along an axis that `obj` (a number, slice, list or mask) names, below `last`."""
-    size = x.shape[axis]
+    size, xp = x.shape[axis], x.backend.xp
     if isinstance(obj, slice):
-        return list(range(*obj.indices(size)))
-    named = obj.tolist() if hasattr(obj, "tolist") else obj
-    listed = list(named) if isinstance(named, Iterable) else [named]
-    if listed and all(isinstance(item, bool) for item in listed):
-        if len(listed) != size:
+        return xp.arange(*obj.indices(size))
+    named = obj.data if isinstance(obj, Tensor) and is_known(obj) else obj
+    if not isinstance(named, xp.ndarray) or named.ndim != 1 or named.dtype.kind not in "biu":
+        named = named.tolist() if hasattr(named, "tolist") else named
+        listed = list(named) if isinstance(named, Iterable) else [named]
+        if not listed or not all(isinstance(item, bool) for item in listed):
+            listed = [as_integer(item, "a position", operation) for item in listed]
+        named = xp.asarray(listed, dtype=None if listed else "int64")
+    if named.dtype.kind == "b":
+        if named.size not in (0, size):
             raise IndexingError(
                 "the mask does not fit the axis",
                 operation=operation,
                 inputs=describe(x),
                 expected=f"{size} booleans",
-                found=str(len(listed)),
+                found=str(named.size),
                 remedy="compare the tensor that is changed",
             )
-        return [i for i, chosen in enumerate(listed) if chosen]
-    positions = [as_integer(item, "a position", operation) for item in listed]
-    for position in positions:
-        if not -size <= position < last:
-            raise IndexingError(
-                f"position {position} does not exist",
-                operation=operation,
-                inputs=describe(x),
-                expected=f"-{size} <= position < {last}",
-                found=str(position),
-                remedy="positions are counted from 0, or from -1 for the last",
-            )
-    return [position + size if position < 0 else position for position in positions]
+        return xp.flatnonzero(named)
+    outside = (named < -size) | (named >= last)
+    if xp.any(outside):
+        position = int(named[outside][0])
+        raise IndexingError(
+            f"position {position} does not exist",
+            operation=operation,
+            inputs=describe(x),
+            expected=f"-{size} <= position < {last}",
+            found=str(position),
+            remedy="positions are counted from 0, or from -1 for the last",
+        )
+    named = xp.astype(named, xp.int64)
+    return xp.where(named < 0, named + size, named)
+
+
+def _part(x: Tensor, axis: int, chosen: Any) -> Tensor:
+    """Return the slices of `x` along an axis that a slice or an array of different positions names."""
+    lead = (slice(None),) * axis
+    if isinstance(chosen, slice):
+        return x[(*lead, chosen)]
+    return apply(op.getitem, (x, x.backend.asarray(chosen, None, x.device)), {"index": (*lead, DISTINCT)})
 
 
 @explained
@@ -322,9 +340,13 @@ def delete(x: Any, obj: Any, /, axis: int | None = None) -> Tensor:
     """
     x = ravel(x) if axis is None else as_tensor(x)
     axis = normalize_axis(0 if axis is None else axis, x.ndim, "delete")
-    gone = set(_positions(x, obj, axis, "delete", x.shape[axis]))
-    kept = [i for i in range(x.shape[axis]) if i not in gone]
-    return take(x, x.backend.xp.asarray(kept, dtype="int64"), axis=axis)
+    gone, xp = _positions(x, obj, axis, "delete", x.shape[axis]), x.backend.xp
+    if gone.size and xp.all(gone == gone[0] + xp.arange(gone.size)):  # what is left are two blocks
+        first, last = int(gone[0]), int(gone[-1])
+        return concat([_part(x, axis, slice(0, first)), _part(x, axis, slice(last + 1, None))], axis=axis)
+    kept = xp.ones(x.shape[axis], dtype=bool)
+    kept[gone] = False
+    return _part(x, axis, xp.flatnonzero(kept))
 
 
 @explained
@@ -366,23 +388,24 @@ def insert(x: Any, obj: Any, values: Any, /, axis: int | None = None) -> Tensor:
     x, values = as_tensors((x, values), "insert")
     x = ravel(x) if axis is None else x
     axis = normalize_axis(0 if axis is None else axis, x.ndim, "insert")
-    size = x.shape[axis]
+    size, xp = x.shape[axis], x.backend.xp
     places = _positions(x, obj, axis, "insert", size + 1)
     values = values.astype(x.dtype, copy=False)
     values = reshape(values, (1,) * (x.ndim - values.ndim) + values.shape)
     if getattr(obj, "ndim", 0) == 0 and not isinstance(obj, (slice, Sequence)):
         values = moveaxis(values, 0, axis)
-        places = places * values.shape[axis]
-    shape = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
-    joined = concat([x, broadcast_to(values, shape)], axis=axis)
-    order: list[int] = []
-    waiting = sorted(range(len(places)), key=lambda i: (-places[i], -i))  # the next one stands last
-    for position in range(size + 1):
-        while waiting and places[waiting[-1]] == position:
-            order.append(size + waiting.pop())
-        if position < size:
-            order.append(position)
-    return take(joined, x.backend.xp.asarray(order, dtype="int64"), axis=axis)
+        places = xp.repeat(places, values.shape[axis])
+    values = broadcast_to(values, (*x.shape[:axis], places.size, *x.shape[axis + 1 :]))
+    if places.size and xp.all(places == places[0]):
+        before, after = (_part(x, axis, p) for p in (slice(0, int(places[0])), slice(int(places[0]), None)))
+        return concat([before, values, after], axis=axis)
+    by_place = xp.argsort(places, stable=True)
+    new = places[by_place] + xp.arange(places.size)
+    old = xp.ones(size + places.size, dtype=bool)
+    old[new] = False
+    order = xp.cumsum(old) - 1
+    order[new] = size + by_place
+    return _part(concat([x, values], axis=axis), axis, order)
 
 
 @explained
@@ -420,13 +443,13 @@ def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = N
             remedy="leave it out for both ends",
         )
     index = [slice(None)] * x.ndim
-    there = nonzero(x)
+    there = x.detach() != 0
     for i in normalize_axes(axis, x.ndim, "trim_zeros"):
-        places = there[i].tolist()
-        if not places:
-            index[i] = slice(0, 0)
-        else:
-            index[i] = slice(min(places) if "f" in ends else 0, max(places) + 1 if "b" in ends else None)
+        filled = some(there, axis=tuple(j for j in range(x.ndim) if j != i))
+        index[i] = slice(0, 0)
+        if bool(some(filled)):
+            front, back = int(argmax(filled)), int(argmax(flip(filled)))
+            index[i] = slice(front if "f" in ends else 0, x.shape[i] - back if "b" in ends else None)
     return x[tuple(index)]
 
 

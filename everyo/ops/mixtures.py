@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from everyo.backends.accelerated import LARGE
+from everyo.backends.accelerated import LARGE, fused
 from everyo.backends.accelerated import elementwise as accelerated
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
@@ -13,9 +13,15 @@ from everyo.ops.families import elementwise
 __all__ = ["deg2rad", "degrees", "fmax", "fmin", "heaviside", "lerp", "rad2deg", "radians"]
 
 
-def _share(g: Any, x1: Any, x2: Any, wins: Any) -> Any:
-    """Return what `x1` gets: all where it wins or the other is NaN, half where the two are equal."""
-    return op.where(x1 == x2, 0.5 * g, op.where(op.logical_or(wins, op.isnan(x2)), g, 0))
+@fused
+def _greater_share(g: Any, x1: Any, x2: Any) -> Any:
+    """Return what `x1` gets: all where it is greater or the other NaN, half where the two are equal."""
+    return op.where(x1 == x2, 0.5 * g, op.where(op.logical_or(x1 > x2, op.isnan(x2)), g, 0))
+
+
+@fused
+def _smaller_share(g: Any, x1: Any, x2: Any) -> Any:
+    return op.where(x1 == x2, 0.5 * g, op.where(op.logical_or(x1 < x2, op.isnan(x2)), g, 0))
 
 
 def _pairs() -> list[Sample]:
@@ -24,9 +30,7 @@ def _pairs() -> list[Sample]:
     return [*(sample(*pair) for pair in shapes), ties, sample((2, 3), 0.25)]
 
 
-@elementwise(
-    lambda g, x1, x2: _share(g, x1, x2, x1 > x2), lambda g, x1, x2: _share(g, x2, x1, x2 > x1), samples=_pairs
-)
+@elementwise(_greater_share, lambda g, x1, x2: _greater_share(g, x2, x1), samples=_pairs)
 def fmax(xp: Any, x1: Any, x2: Any) -> Any:
     """The greater of two, elementwise; NaN only if both are: where one is, the other.
 
@@ -41,9 +45,7 @@ def fmax(xp: Any, x1: Any, x2: Any) -> Any:
     return xp.fmax(x1, x2)
 
 
-@elementwise(
-    lambda g, x1, x2: _share(g, x1, x2, x1 < x2), lambda g, x1, x2: _share(g, x2, x1, x2 < x1), samples=_pairs
-)
+@elementwise(_smaller_share, lambda g, x1, x2: _smaller_share(g, x2, x1), samples=_pairs)
 def fmin(xp: Any, x1: Any, x2: Any) -> Any:
     """The smaller of two, elementwise; NaN only if both are: where one is, the other.
 
