@@ -259,7 +259,9 @@ def resize(x: Any, /, new_shape: int | Sequence[int]) -> Tensor:
     size = math.prod(shape)
     if not flat.size:
         return as_tensor(flat.backend.xp.zeros(shape, dtype=flat.dtype))
-    return reshape(tile(flat, -(-size // flat.size))[:size], shape)
+    whole, rest = divmod(size, flat.size)
+    parts = [tile(flat, whole)] * (whole > 0) + [flat[:rest]] * (rest > 0 or not whole)
+    return reshape(concat(parts) if len(parts) > 1 else parts[0], shape)
 
 
 def _positions(x: Tensor, obj: Any, axis: int, operation: str, last: int) -> Any:
@@ -399,12 +401,7 @@ def insert(x: Any, obj: Any, values: Any, /, axis: int | None = None) -> Tensor:
     if places.size and xp.all(places == places[0]):
         before, after = (_part(x, axis, p) for p in (slice(0, int(places[0])), slice(int(places[0]), None)))
         return concat([before, values, after], axis=axis)
-    by_place = xp.argsort(places, stable=True)
-    new = places[by_place] + xp.arange(places.size)
-    old = xp.ones(size + places.size, dtype=bool)
-    old[new] = False
-    order = xp.cumsum(old) - 1
-    order[new] = size + by_place
+    order = xp.insert(xp.arange(size), places, size + xp.arange(places.size))
     return _part(concat([x, values], axis=axis), axis, order)
 
 

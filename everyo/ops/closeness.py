@@ -10,7 +10,8 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
 from everyo.ops.comparison import isfinite, isnan, logical_and, logical_or
 from everyo.ops.complex_parts import imag, real
-from everyo.ops.creation import as_tensor, as_tensors
+from everyo.ops.creation import as_tensor, as_tensors, zeros_like
+from everyo.ops.known import is_known
 from everyo.ops.piecewise import where
 from everyo.ops.truth import all as every
 
@@ -51,6 +52,8 @@ def isclose(
     [ True False]
     """
     x1, x2 = (x.detach() for x in as_tensors([x1, x2], "isclose"))
+    if is_known(x1) and is_known(x2) and x1.shape == x2.shape and x1.backend is x2.backend:
+        return as_tensor(x1.backend.xp.isclose(x1.data, x2.data, rtol, atol, equal_nan=equal_nan))
     if x2.dtype.kind in "biu":
         x2 = x2.astype(float64)
     finite = logical_and(isfinite(x1), isfinite(x2))
@@ -129,7 +132,8 @@ def iscomplex(x: Any, /) -> Tensor:
     >>> print(eo.iscomplex(eo.tensor([1 + 0j, 1j])))
     [False  True]
     """
-    return imag(as_tensor(x).detach()) != 0
+    x = as_tensor(x).detach()
+    return imag(x) != 0 if x.dtype.kind == "c" else zeros_like(x, dtype=bool)
 
 
 def iscomplexobj(x: Any, /) -> bool:

@@ -211,9 +211,10 @@ def _rim_shape(x: Tensor, axis: int, width: int) -> tuple[int, ...]:
 
 
 def _copied(x: Tensor, axis: int, width: Pair, mode: str) -> Tensor:
-    xp = x.backend.xp
-    places = xp.pad(xp.arange(x.shape[axis]), width, mode)
-    return x[(slice(None),) * axis + (places,)]
+    xp, n = x.backend.xp, x.shape[axis]
+    places = xp.pad(xp.arange(n), width, mode)
+    before, after = (x[(slice(None),) * axis + (p,)] for p in (places[: width[0]], places[width[0] + n :]))
+    return concat([before, x, after], axis=axis)
 
 
 def _mirrored(x: Tensor, axis: int, width: Pair, mode: str) -> Tensor:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from everyo.core.dtypes import as_dtype
+from everyo.core.device import backend_for
+from everyo.core.dtypes import as_dtype, get_default_dtype
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.arithmetic import power
 from everyo.ops.axes import as_integer
 from everyo.ops.choosing import known
-from everyo.ops.creation import as_tensor, as_tensors, ones
+from everyo.ops.creation import as_tensor, as_tensors, made, normalize_shape
 from everyo.ops.ranges import is_plain, linspace
-from everyo.ops.rearranging import tril
 from everyo.ops.shape import broadcast_arrays, expand_dims, moveaxis
 from everyo.ops.signatures import explained
 from everyo.ops.truth import all as every
@@ -179,6 +179,9 @@ def tri(
     [[1. 0. 0.]
      [1. 1. 0.]]
     """
-    shape = (as_integer(N, "N", "tri"), as_integer(N if M is None else M, "M", "tri"))
-    full = ones(shape, dtype=None if dtype is None else as_dtype(dtype), device=device)
-    return tril(as_tensor(full), k=k)
+    backend, place = backend_for(device)
+    sizes = as_integer(N, "N", "tri"), as_integer(N if M is None else M, "M", "tri")
+    rows, columns = normalize_shape(sizes, "tri")
+    wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
+    array = backend.xp.tri(rows, columns, as_integer(k, "k", "tri"), wanted)
+    return made(backend.asarray(array, None, place), False, "tri")

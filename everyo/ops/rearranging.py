@@ -16,6 +16,7 @@ from everyo.ops.axes import as_integer, as_integers, normalize_axes, normalize_a
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, primitive
 from everyo.ops.indexing import DISTINCT
+from everyo.ops.known import is_known
 from everyo.ops.shape import broadcast_to, moveaxis, reshape
 from everyo.ops.signatures import explained
 
@@ -196,7 +197,12 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
     """
     x = moveaxis(_matrices(x, "diagonal"), (axis1, axis2), (-2, -1))
     offset = as_integer(offset, "offset", "diagonal")
-    arrays = _diagonal_arrays(x, x.shape[-2], x.shape[-1], offset)
+    rows, columns = x.shape[-2:]
+    if is_known(x) and getattr(getattr(x.data, "flags", None), "c_contiguous", False):
+        start, step = max(offset, 0) + max(-offset, 0) * columns, columns + 1  # a view in equal steps
+        count = max(min(rows - max(-offset, 0), columns - max(offset, 0)), 0)
+        return reshape(x, (*x.shape[:-2], rows * columns))[..., start : start + count * step : step]
+    arrays = _diagonal_arrays(x, rows, columns, offset)
     return apply(op.getitem, (x, *arrays), {"index": (Ellipsis, DISTINCT, DISTINCT)})
 
 
@@ -324,21 +330,23 @@ def repeat(x: Any, /, repeats: int | Sequence[int], axis: int | None = None) -> 
     x = as_tensor(x)
     x = reshape(x, (x.size,)) if axis is None else x
     axis = normalize_axis(0 if axis is None else axis, x.ndim, "repeat")
-    counts = as_tensor(repeats).tolist()
-    counts = counts if isinstance(counts, list) else [counts]
+    given = as_tensor(repeats)
+    counts = given.data if is_known(given) else x.backend.xp.asarray(given.tolist())
     n = x.shape[axis]
     lead, tail = tuple(x.shape[:axis]), tuple(x.shape[axis + 1 :])
-    if len(counts) not in (1, n) or any(type(c) is not int or c < 0 for c in counts):
+    fits = counts.ndim < 2 and (counts.dtype.kind in "iu" or not counts.size)
+    if not fits or counts.size not in (1, n) or (counts < 0).any():
         raise ShapeError(
             "the numbers of repetitions do not fit the axis",
             operation="repeat",
             inputs=describe(x),
             expected=f"one integer or {n} of them, none negative",
-            found=repr(counts),
+            found=repr(counts.reshape(-1).tolist() if counts.ndim < 2 else counts.tolist()),
             remedy="give one number, or one for each element along the axis",
         )
-    if len(counts) == 1:
-        copies = broadcast_to(reshape(x, (*lead, n, 1, *tail)), (*lead, n, counts[0], *tail))
-        return reshape(copies, (*lead, n * counts[0], *tail))
+    if counts.size == 1:
+        count = int(counts.reshape(()))
+        copies = broadcast_to(reshape(x, (*lead, n, 1, *tail)), (*lead, n, count, *tail))
+        return reshape(copies, (*lead, n * count, *tail))
     xp = x.backend.xp
     return x[(slice(None),) * axis + (xp.repeat(xp.arange(n), xp.asarray(counts, dtype=xp.int64)),)]

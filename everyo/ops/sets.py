@@ -72,6 +72,14 @@ def _tied_samples(**params: Any) -> list[Any]:
 @primitive(None, None, missing="its result is discrete", samples=_tied_samples, **_BY_VALUES)
 def _unique_places(xp: Any, x: Any, *, axis: int | None, equal_nan: bool) -> Any:
     """Return where each of the sorted different elements occurs first."""
+    if axis is None and x.dtype.kind in "iuf":
+        flat = xp.reshape(x, (-1,))
+        order = xp.argsort(flat, stable=True)
+        found, new = flat[order], xp.ones(flat.size, dtype=bool)
+        new[1:] = found[1:] != found[:-1]
+        if equal_nan:
+            new[1:] &= found[:-1] == found[:-1]
+        return order[new]
     return xp.unique(x, return_index=True, axis=axis, equal_nan=equal_nan)[1]
 
 
