@@ -211,10 +211,22 @@ def _rim_shape(x: Tensor, axis: int, width: int) -> tuple[int, ...]:
 
 
 def _copied(x: Tensor, axis: int, width: Pair, mode: str) -> Tensor:
-    xp, n = x.backend.xp, x.shape[axis]
-    places = xp.pad(xp.arange(n), width, mode)
-    before, after = (x[(slice(None),) * axis + (p,)] for p in (places[: width[0]], places[width[0] + n :]))
+    xp, n, lead = x.backend.xp, x.shape[axis], (slice(None),) * axis
+    outside = xp.arange(-width[0], 0), xp.arange(n, n + width[1])
+    before, after = (x[(*lead, _images(xp, places, n, mode))] for places in outside)
     return concat([before, x, after], axis=axis)
+
+
+def _images(xp: Any, places: Any, n: int, mode: str) -> Any:
+    """Return which of `n` elements stand at places outside."""
+    if mode == "edge":
+        return xp.clip(places, 0, n - 1)
+    if mode == "wrap":
+        return places % n
+    twice = int(mode == "symmetric")  # whether the outermost elements are mirrored too
+    period = 2 * (n - 1 + twice) or 1
+    folded = places % period
+    return xp.minimum(folded, period - twice - folded)
 
 
 def _mirrored(x: Tensor, axis: int, width: Pair, mode: str) -> Tensor:

@@ -195,7 +195,9 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
     >>> print(eo.diagonal(eo.tensor([[1, 2], [3, 4]])))
     [1 4]
     """
-    x = moveaxis(_matrices(x, "diagonal"), (axis1, axis2), (-2, -1))
+    x = _matrices(x, "diagonal")
+    if x.ndim > 2 or (axis1, axis2) != (0, 1):
+        x = moveaxis(x, (axis1, axis2), (-2, -1))
     offset = as_integer(offset, "offset", "diagonal")
     rows, columns = x.shape[-2:]
     if is_known(x) and getattr(getattr(x.data, "flags", None), "c_contiguous", False):
