@@ -13,7 +13,7 @@ import warnings
 from typing import Any
 
 from everyo.core.dispatch import apply
-from everyo.core.dtypes import complex128, float64
+from everyo.core.dtypes import complex128, float32, float64
 from everyo.core.registry import op
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
@@ -110,10 +110,17 @@ def _frechet(xp: Any, x: Any, e: Any, *, function: str) -> Any:
 
 def _all_along(xp: Any, x: Any, e: Any, along: Any) -> Any:
     out = xp.zeros(x.shape, dtype=x.dtype)
-    for i in entries(x.shape) if x.size else ():
-        size = _magnitude(xp, e[i])
-        out[i] = along(xp, x[i], e[i] / size) * size
+    x, e = _wide(xp, x), _wide(xp, e)
+    with xp.errstate(over="ignore"):  # half precision overflows to infinity
+        for i in entries(x.shape) if x.size else ():
+            size = _magnitude(xp, e[i])
+            out[i] = along(xp, x[i], e[i] / size) * size
     return out
+
+
+def _wide(xp: Any, x: Any) -> Any:
+    """Return an array in single precision where it is in half, which SciPy does not compute in."""
+    return xp.asarray(x, dtype=float32) if x.dtype.itemsize < 4 else x
 
 
 def _magnitude(xp: Any, x: Any) -> float:
@@ -139,7 +146,9 @@ def _cotangent(g: Any, x: Any, function: str) -> Any:
     specs=same_layout,
 )
 def _matrix_exp(xp: Any, x: Any) -> Any:
-    return xp.scipy_linalg.expm(inexact_array(xp, x))
+    x = inexact_array(xp, x)
+    with xp.errstate(over="ignore"):
+        return xp.asarray(xp.scipy_linalg.expm(_wide(xp, x)), dtype=x.dtype)
 
 
 @primitive(
@@ -179,7 +188,10 @@ def _logarithm(xp: Any, x: Any, operation: str, which: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # SciPy warns of what is an error here
         wide = xp.asarray(x, dtype=complex128 if x.dtype.kind == "c" else float64)  # in single it errs
-        return _of_its_kind(xp, x, xp.logm(wide), operation, which)
+        # SciPy takes 1e-20 for an eigenvalue that is zero; it answers nothing to a NaN.
+        exists = bool(xp.all(xp.isfinite(wide))) and xp.linalg.slogdet(wide)[0] != 0
+        out = xp.logm(wide) if exists else xp.full_like(wide, math.nan)
+        return _of_its_kind(xp, x, out, operation, which)
 
 
 def _root(xp: Any, x: Any, operation: str, which: str) -> Any:

@@ -1,0 +1,55 @@
+"""Functions of singular matrices, of ones that are nearly so, and of ones that are not finite."""
+
+import numpy as np
+import pytest
+
+import everyo as eo
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize(
+    "x", [np.diag([1.0, 0.0]), [[0.0, 1.0], [0.0, 0.0]], np.zeros((2, 2)), np.ones((2, 2))]
+)
+def test_a_singular_matrix_has_no_logarithm(x, kind):
+    x = np.asarray(x, kind)
+    with pytest.raises(eo.LinAlgError, match="zero"):
+        eo.linalg.logm(x)
+    with pytest.raises(eo.LinAlgError, match=r"matrix \[1\] of the batch"):
+        eo.linalg.logm(np.stack([np.eye(2), x]).astype(kind))
+    with pytest.raises(eo.LinAlgError):
+        eo.grad(lambda a: eo.sum(eo.real(eo.linalg.logm(a))))(x)
+
+
+@pytest.mark.parametrize("value", [1e-10, 1e-16, 1e-25, 1e-200, 1e-310])
+def test_a_nearly_singular_matrix_has_one(value):
+    found = eo.linalg.logm(np.diag([2.0, value])).numpy()
+    np.testing.assert_allclose(found, np.diag(np.log([2.0, value])), rtol=1e-12)
+    turned = np.array([[0.6, -0.8], [0.8, 0.6]])
+    if value == 1e-10:
+        found = eo.linalg.logm(turned * [2.0, value] @ turned.T).numpy()
+        np.testing.assert_allclose(found, turned * np.log([2.0, value]) @ turned.T, rtol=1e-5)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["logm", "sqrtm"])
+def test_a_matrix_that_is_not_finite_is_named(name, value):
+    with pytest.raises(eo.LinAlgError, match="NaN or an infinity"):
+        getattr(eo.linalg, name)(np.array([[1.0, value], [2.0, 3.0]]))
+
+
+@pytest.mark.parametrize("name", ["matrix_exp", "logm", "sqrtm"])
+def test_matrix_functions_in_half_precision(name):
+    f, x = getattr(eo.linalg, name), np.array([[1.5, 0.25], [-0.5, 2.0]])
+    t = np.array([[1.0, -0.5], [0.25, 0.5]])
+
+    def slope(a):
+        return eo.sum(eo.grad(lambda a: eo.sum(f(a) * eo.asarray(t, dtype=a.dtype)))(a))
+
+    results = []
+    for dtype in ("float16", "float64"):
+        a, e = eo.asarray(x, dtype=dtype), eo.asarray(t, dtype=dtype)
+        found = [f(a), eo.grad(lambda a: eo.sum(f(a)))(a), eo.jvp(f, (a,), (e,))[1], eo.grad(slope)(a)]
+        assert all(r.dtype == dtype for r in found)
+        results.append([r.numpy().astype("float64") for r in found])
+    for half, double in zip(*results, strict=True):
+        np.testing.assert_allclose(half, double, rtol=5e-3, atol=5e-3)
