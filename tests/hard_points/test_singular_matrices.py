@@ -53,3 +53,46 @@ def test_matrix_functions_in_half_precision(name):
         results.append([r.numpy().astype("float64") for r in found])
     for half, double in zip(*results, strict=True):
         np.testing.assert_allclose(half, double, rtol=5e-3, atol=5e-3)
+
+
+ORDERS = [None, 1, "fro", np.inf, -1, "nuc"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("x", [np.diag([2.0, 0.0]), np.zeros((2, 2)), np.ones((2, 2))])
+def test_an_infinite_condition_has_no_derivative_in_any_mode(x, order):
+    def f(a):
+        return eo.linalg.cond(a, order)
+
+    point = eo.asarray(x)
+    if not np.isinf(f(point).item()):
+        pytest.skip("a singular value was rounded away from zero")
+    assert not np.isfinite(eo.grad(f)(point).numpy()).any()
+    for t in ([[0.0, 1.0], [2.0, 3.0]], [[1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]):
+        along = (eo.asarray(np.array(t)),)
+        assert not np.isfinite(eo.jvp(f, (point,), along)[1].item())
+
+        def moved(a, along=along):
+            return eo.jvp(f, (a,), along)[1]
+
+        assert not np.isfinite(eo.jvp(moved, (point,), along)[1].item())
+        assert not np.isfinite(eo.compile(moved)(point).item())
+    slope = eo.grad(lambda a: eo.sum(eo.grad(f)(a)))(point).numpy()
+    assert not np.isfinite(slope).any()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_singular_matrix_leaves_the_others_of_a_batch_alone(order):
+    regular, t = np.array([[2.0, 0.5], [0.1, 1.0]]), np.array([[0.3, 1.0], [2.0, 3.0]])
+    stack = eo.asarray(np.stack([np.diag([2.0, 0.0]), regular]))
+
+    def f(a):
+        return eo.linalg.cond(a, order)
+
+    expected = (np.linalg.cond(regular + 1e-6 * t, order) - np.linalg.cond(regular - 1e-6 * t, order)) / 2e-6
+    found = eo.jvp(f, (stack,), (eo.asarray(np.stack([t, t])),))[1].numpy()
+    np.testing.assert_allclose(found[1], expected, rtol=1e-7)
+    by_reverse = eo.grad(lambda a: f(a)[1])(stack).numpy()
+    np.testing.assert_allclose(np.sum(by_reverse[1] * t), expected, rtol=1e-7)
+    mapped = eo.jvp(eo.vmap(f), (stack,), (eo.asarray(np.stack([t, t])),))[1].numpy()
+    np.testing.assert_allclose(mapped[1], expected, rtol=1e-7)

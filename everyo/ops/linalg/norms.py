@@ -8,12 +8,15 @@ from typing import Any
 
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
+from everyo.core.samples import Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.creation import as_tensor
+from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
-from everyo.ops.linalg.common import matrices, square
+from everyo.ops.linalg.common import inexact_array, matrices, same_layout, square
+from everyo.ops.linalg.degeneracy import batched
 from everyo.ops.linalg.singular import svdvals
 from everyo.ops.norms import vector_norm
 from everyo.ops.ranges import eye
@@ -223,25 +226,38 @@ def _product_of_sums(x: Tensor) -> Tensor:
     zero = op.any(op.equal(values, 0), axis=_last(values, -1), keepdims=True)
     reciprocals = 1 / op.where(zero, 1, values)
     total, other = (op.sum(v, axis=_last(values, -1), keepdims=False) for v in (values, reciprocals))
-    return _infinite(op.reshape(zero, shape=zero.shape[:-1]), total, total * other)
+    return op.infinite_where(total * other, op.reshape(zero, shape=zero.shape[:-1]))
 
 
 def _product_of_norms(x: Tensor, p: Any) -> Tensor:
     inverse = apply(op.inv, (x,), {"strict": False})
     out = _norm_of_matrices(x, p, "cond") * _norm_of_matrices(inverse, p, "cond")
-    return op.where(op.isnan(out), math.inf, out)
+    return op.infinite_where(out, op.isnan(out))
 
 
 def _ratio(a: Tensor, b: Tensor) -> Tensor:
     """Return a quotient that is infinite where the divisor is zero."""
     zero = op.equal(b, 0)
-    return _infinite(zero, a, a / op.where(zero, 1, b))
+    return op.infinite_where(a / op.where(zero, 1, b), zero)
 
 
-def _infinite(where: Tensor, source: Tensor, out: Tensor) -> Tensor:
-    """Return `out`, but infinity, with an infinite slope in `source`, where `where` holds."""
-    steep = op.sqrt(op.where(where, source - source.detach(), 1))
-    return op.where(where, math.inf + steep, out)
+def _unknown(x: Any, where: Any) -> Any:
+    """Return 1, but NaN where `where` holds; so are all its derivatives in `x`."""
+    return op.exp(op.where(where, x, 0) * op.where(where, math.nan, op.zeros_like(x)))
+
+
+@primitive(
+    (lambda g, x, where: op.where(op.equal(g, 0), 0, g * _unknown(x, where)), None),
+    (lambda t, x, where: t * _unknown(x, where), None),
+    samples=lambda: [sample((2,), Values([False, False])), sample((), Values(False))],
+    batch=batched,
+    missing="it is a condition",
+    specs=same_layout,
+)
+def _infinite_where(xp: Any, x: Any, where: Any) -> Any:
+    """Return `x`, but infinity without any derivative where `where` holds."""
+    x = inexact_array(xp, x)
+    return xp.where(where, xp.full_like(x, math.inf), x)
 
 
 def _on_finite(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
