@@ -230,26 +230,34 @@ def _derivative(xp: Any, a: Any, b: Any, x: Any, y: Any, i: int, j: int) -> Any:
     return piecewise(xp, math.nan, pieces, a, b, x, y)
 
 
-def _log_slope_by_a(a: Any, b: Any, x: Any) -> Any:
-    """Return the derivative of the logarithm of the density in a."""
-    return op.log(x) + op.polygamma_difference(a, b, n=0)
+def _log_slope_by_a(a: Any, b: Any, x: Any, density: Any) -> Any:
+    """Return the derivative of the logarithm of the density in a; finite where the density is zero."""
+    return op.log(op.where(op.equal(density, 0), 1, x)) + op.polygamma_difference(a, b, n=0)
 
 
-def _log_slope_by_b(a: Any, b: Any, x: Any) -> Any:
-    """Return the derivative of the logarithm of the density in b."""
-    return op.log1p(-x) + op.polygamma_difference(b, a, n=0)
+def _log_slope_by_b(a: Any, b: Any, x: Any, density: Any) -> Any:
+    """Return the derivative of the logarithm of the density in b; finite where the density is zero."""
+    return op.log1p(-op.where(op.equal(density, 0), 0, x)) + op.polygamma_difference(b, a, n=0)
 
 
 def _density_by_a(g: Any, x1: Any, x2: Any, x3: Any, out: Any) -> Any:
-    return g * (out * _log_slope_by_a(x1, x2, x3))
+    return g * (out * _log_slope_by_a(x1, x2, x3, out))
 
 
 def _density_by_b(g: Any, x1: Any, x2: Any, x3: Any, out: Any) -> Any:
-    return g * (out * _log_slope_by_b(x1, x2, x3))
+    return g * (out * _log_slope_by_b(x1, x2, x3, out))
 
 
 def _density_by_x(g: Any, x1: Any, x2: Any, x3: Any, out: Any) -> Any:
-    return g * (out * ((x1 - 1) / x3 - (x2 - 1) / (1 - x3)))
+    """At the ends it is ``(a + b - 1) (f(a - 1, b) - f(a, b - 1))`` for the density f, which has a limit."""
+    zero, one = op.equal(x3, 0), op.equal(x3, 1)
+    end = op.logical_or(zero, one)
+    finite = op.logical_and(end, op.isfinite(out))
+    a, b, x = op.where(finite, x1, 3), op.where(finite, x2, 3), op.where(finite, x3, 0)
+    at_end = (a + b - 1) * (op.beta_density(a - 1, b, x) - op.beta_density(a, b - 1, x))
+    inner = op.where(end, 0.5, x3)
+    inside = out * ((x1 - 1) / inner - (x2 - 1) / (1 - inner))
+    return g * op.where(finite, at_end, op.where(zero, -out, op.where(one, out, inside)))
 
 
 @elementwise(_density_by_a, _density_by_b, _density_by_x, domain=_DOMAIN, samples=_triples)
@@ -261,7 +269,8 @@ def _beta_density(xp: Any, x1: Any, x2: Any, x3: Any) -> Any:
         near = xp.where(inside, x, 0.5)
         value = _Point(xp, a, b, near, 1 - near).weight() / near / (1 - near)
         power, other = xp.where(x == 0, a, b), xp.where(x == 0, b, a)
-        at_end = xp.where(power == 1, other, xp.where(power > 1, 0.0, math.inf))
+        pole = (power <= 0) & (power == xp.floor(power))  # of the gamma function
+        at_end = xp.where(power == 1, other, xp.where((power > 1) | pole, 0.0, math.inf))
         return xp.where(inside, value, xp.where((x == 0) | (x == 1), at_end, math.nan))
 
     return in_double(xp, evaluate, x1, x2, x3)
@@ -276,15 +285,17 @@ def _by_b(g: Any, a: Any, b: Any, x: Any, i: int, j: int) -> Any:
 
 
 def _by_x(g: Any, a: Any, b: Any, x: Any, i: int, j: int) -> Any:
+    density = op.beta_density(a, b, x)
+
     def derivative(k: int, m: int) -> Any:
         if k + m == 1:
-            return _log_slope_by_a(a, b, x) if k else _log_slope_by_b(a, b, x)
+            return (_log_slope_by_a if k else _log_slope_by_b)(a, b, x, density)
         if k and m:
             return op.polygamma(a + b, n=k + m - 1)
         one, other = (a, b) if k else (b, a)
         return op.polygamma_difference(one, other, n=k + m - 1)
 
-    return g * (op.beta_density(a, b, x) * bell_of_two(i, j, derivative))
+    return g * (density * bell_of_two(i, j, derivative))
 
 
 _RULES = (_by_a, _by_b, _by_x)

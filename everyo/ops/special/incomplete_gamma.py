@@ -51,12 +51,21 @@ def _weight(xp: Any, a: Any, x: Any) -> Any:
     return piecewise(xp, math.nan, [(a >= STIRLING, of_large), (a >= 0, of_small)], a, x)
 
 
+def _log_slope(a: Any, x: Any, density: Any) -> Any:
+    """Return the derivative of the logarithm of the density in a; finite where the density is zero."""
+    return op.log(op.where(op.equal(density, 0), 1, x)) - op.digamma(a)
+
+
 def _density_by_a(g: Any, x1: Any, x2: Any, out: Any) -> Any:
-    return g * (out * (op.log(x2) - op.digamma(x1)))
+    return g * (out * _log_slope(x1, x2, out))
 
 
 def _density_by_x(g: Any, x1: Any, x2: Any, out: Any) -> Any:
-    return g * (out * ((x1 - 1 - x2) / x2))
+    """At the ends it is the difference of the densities for a - 1 and a, which has a limit there."""
+    end = op.logical_or(op.equal(x2, 0), op.isinf(x2))
+    inner = op.where(end, 1, x2)
+    at_end = op.gamma_density(op.where(end, x1 - 1, 2), op.where(end, x2, 0)) - out
+    return g * op.where(end, at_end, out * ((x1 - 1 - inner) / inner))
 
 
 @elementwise(_density_by_a, _density_by_x, domain=_DOMAIN, samples=_pairs)
@@ -64,7 +73,8 @@ def _gamma_density(xp: Any, x1: Any, x2: Any) -> Any:
     """``x**(a-1) exp(-x) / gamma(a)`` for a = `x1`, x = `x2`."""
 
     def evaluate(a: Any, x: Any) -> Any:
-        at_zero = xp.where(a == 1, 1.0, xp.where(a > 1, 0.0, math.inf))
+        pole = (a <= 0) & (a == xp.floor(a))  # of the gamma function
+        at_zero = xp.where(a == 1, 1.0, xp.where((a > 1) | pole, 0.0, xp.where(a > 0, math.inf, -math.inf)))
         inside = (x > 0) & (x < math.inf)
         value = _weight(xp, a, xp.where(inside, x, 1.0)) / xp.where(inside, x, 1.0) * a
         return xp.where(inside, value, xp.where(x == 0, at_zero, xp.where(x == math.inf, 0.0, math.nan)))
@@ -77,10 +87,12 @@ def _by_a(g: Any, a: Any, x: Any, order: int) -> Any:
 
 
 def _by_x(g: Any, a: Any, x: Any, order: int) -> Any:
-    def derivative(k: int) -> Any:
-        return op.log(x) - op.digamma(a) if k == 1 else -op.polygamma(a, n=k - 1)
+    density = op.gamma_density(a, x)
 
-    return g * (op.gamma_density(a, x) * bell(order, derivative))
+    def derivative(k: int) -> Any:
+        return _log_slope(a, x, density) if k == 1 else -op.polygamma(a, n=k - 1)
+
+    return g * (density * bell(order, derivative))
 
 
 _RULES = (_by_a, _by_x)
