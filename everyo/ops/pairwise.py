@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from everyo.core.batching import trailing
+from everyo.core.batching import everywhere, trailing
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.ops.arithmetic import ratio_or_zero
@@ -179,11 +179,33 @@ def _distance_samples() -> list[Sample]:
     ]
 
 
+def _repeated(function: Any, inputs: Any, mapped: Any, size: int, params: Any) -> Any:
+    return function(*everywhere(inputs, mapped, size), **params)
+
+
+@primitive(
+    None,
+    None,
+    samples=lambda: [sample((2, 3), (2, 3)), sample((2, 1, 3), (2, 1, 3)), sample((0, 3), (0, 3))],
+    batch=_repeated,
+    missing="its result is discrete",
+    specs=lambda examples, params: [((*examples[0].shape[:-2], 1, 1), examples[1].dtype)],
+)
+def _ratio_unit(xp: Any, g: Any, out: Any) -> Any:
+    """Return a power of two, for each matrix, of which quotients of `g` and `out` are no more than finite."""
+    limits = xp.finfo(out.dtype)
+    above, below = (f(g, axis=(-2, -1), keepdims=True, initial=0.0) for f in (xp.amax, xp.amin))
+    least = xp.amin(out, axis=(-2, -1), keepdims=True, where=out > 0, initial=float(limits.max))
+    excess = xp.frexp(xp.maximum(above, -below))[1] - xp.frexp(least)[1] - (int(limits.maxexp) - 2)
+    return xp.ldexp(xp.ones_like(least), xp.clip(excess, 0, int(limits.maxexp) - 1))
+
+
 def _distance_vjp(g: Any, needs: Any, x1: Any, x2: Any, out: Any) -> Any:
-    w = ratio_or_zero(g, out)
+    unit = op.ratio_unit(g, out)  # 1 but where a distance is tiny for its cotangent
+    w = ratio_or_zero(g / unit, out)
     return (
-        op.pair_sums(w, x1, x2) if needs[0] else None,
-        op.pair_sums(_transposed(w), x2, x1) if needs[1] else None,
+        op.pair_sums(w, x1, x2) * unit if needs[0] else None,
+        op.pair_sums(_transposed(w), x2, x1) * unit if needs[1] else None,
     )
 
 
