@@ -9,10 +9,11 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops import pairwise  # noqa: F401 - its primitives
+from everyo.ops import pairwise
 from everyo.ops.axes import normalize_axis
 from everyo.ops.broadcasting import broadcast_shapes
 from everyo.ops.creation import as_tensor, as_tensors
+from everyo.ops.known import is_known
 from everyo.ops.norms import vector_norm
 from everyo.ops.reductions import inexact
 from everyo.ops.shape import broadcast_to
@@ -85,7 +86,14 @@ def cdist(x1: Any, x2: Any, /, p: float = 2.0) -> Tensor:
     x1, x2 = _alike(inexact(x1), inexact(x2))
     if order == 2 and x1.shape[-1] and x1.dtype.kind != "c":
         return op.pair_distances(x1, x2)
+    if order in (1, math.inf) and _is_plain(x1) and _is_plain(x2):
+        return as_tensor(pairwise.sums_or_largest(x1.backend.xp, x1.data, x2.data, order))
     return _norms(op.pair_differences(x1, x2), order, -3)
+
+
+def _is_plain(x: Tensor) -> bool:
+    """Whether a tensor is an array of real numbers that nobody differentiates by."""
+    return is_known(x) and not x.requires_grad and x.dtype.kind == "f"
 
 
 def _alike(x1: Tensor, x2: Tensor) -> list[Tensor]:

@@ -183,8 +183,8 @@ def _bounds(range: Any, operation: str) -> tuple[float, float]:
     return low, high
 
 
-def _require_finite(x: Tensor, operation: str) -> None:
-    if is_known(x) and not everywhere(op.isfinite(x.data)):
+def _require_finite(x: Tensor, operation: str, *ends: Tensor) -> None:
+    if is_known(x) and not all(everywhere(op.isfinite(part.data)) for part in ends or (x,)):
         raise ArgumentError(
             "the range of the elements is not finite",
             operation=operation,
@@ -216,8 +216,8 @@ def _edges(x: Tensor, bins: Any, range: Any, operation: str) -> tuple[Tensor, bo
         low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
         wide = x.dtype if x.dtype.kind == "f" else as_dtype("float64")
         return linspace(low, high, count + 1, dtype=wide, device=x.device), True
-    _require_finite(x, operation)
     ends = [op.astype(f(x, axis=None, keepdims=False), dtype=as_dtype("float64")) for f in (op.min, op.max)]
+    _require_finite(x, operation, *ends)
     flat = op.equal(*ends)
     low, high = (op.where(flat, e + d, e) for e, d in zip(ends, (-0.5, 0.5)))
     numbers = x.backend.asarray(x.backend.xp.arange(count + 1.0), None, x.device)

@@ -42,6 +42,17 @@ def _blocks(xp: Any, x1: Any, x2: Any) -> Iterator[tuple[Any, Iterator[Any]]]:
         yield rows, (x1[..., k, rows, None] - x2[..., k, None, :] for k in range(x1.shape[-2]))
 
 
+def sums_or_largest(xp: Any, x1: Any, x2: Any, order: float) -> Any:
+    """Return the 1-norms of all differences, or for infinity the largest coordinates."""
+    out = xp.zeros((*x1.shape[:-1], x2.shape[-2]), dtype=x1.dtype)
+    combine = xp.add if order == 1 else xp.maximum
+    for rows, coordinates in _blocks(xp, x1, x2):
+        total = out[..., rows, :]
+        for differences in coordinates:
+            combine(total, xp.abs(differences, out=differences), out=total)
+    return out
+
+
 class _Centred(NamedTuple):
     """Two matrices of points, around a mean of theirs, and the pairs that are too close for products."""
 
