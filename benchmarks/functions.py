@@ -116,6 +116,18 @@ def elementwise(d: Data) -> list[Function]:
         ),
         *_each("power", d.positive, d.y),
         *_each("fmod remainder floor_divide", d.x, d.positive),
+        *_each("fmax fmin logaddexp2 heaviside", d.x, d.y),
+        *_each("float_power", d.positive, d.y),
+        *_each("deg2rad rad2deg fabs positive i0 modf", d.x),
+        *_each("iscomplex isreal isinf isposinf isneginf logical_not fix", d.x, smooth=False),
+        *_each("isclose nextafter not_equal less_equal greater_equal", d.x, d.y, smooth=False),
+        *_each("logical_and logical_or logical_xor divmod array_equal array_equiv", d.x, d.y, smooth=False),
+        *_each("allclose", d.x, d.x, smooth=False),
+        *_each("bitwise_and bitwise_or bitwise_xor gcd lcm", d.places, d.places, smooth=False),
+        *_each("bitwise_invert bitwise_count", d.places, smooth=False),
+        *_each("left_shift right_shift", d.places, d.places % 8, smooth=False),
+        *_each("ldexp", d.x, d.places % 8),
+        *_each("frexp", d.x, smooth=False),
         *_each("equal less greater", d.x, d.y, smooth=False),
         *_each("nan_to_num", d.x),
         *_each("clip", d.x, min=-1.0, max=1.0),
@@ -132,7 +144,11 @@ def special(d: Data) -> list[Function]:
         *_each("special.erfinv special.ndtri special.logit", d.part),
         *_each("special.xlogy special.beta special.betaln special.gammainc", d.positive, d.above),
         *_each("special.betainc", d.above, d.positive, d.part),
-        *_each("special.logsumexp", d.x),
+        *_each("special.logsumexp special.log_softmax special.y1 special.sinc", d.x),
+        *_each("special.kl_div special.rel_entr special.xlog1py special.gammaincc", d.positive, d.above),
+        *_each("special.erfcinv", d.part),
+        *_each("special.gamma special.psi", d.positive),
+        *_each("special.zeta", d.above, d.positive),
     ]
 
 
@@ -152,6 +168,62 @@ def reductions(d: Data) -> list[Function]:
         Function("logcumsumexp", (d.x,), {}, np.logaddexp.accumulate),
         *_each("diff gradient trapezoid", d.x),
         Function("var mean=", (d.x,), {"mean": d.x.mean(keepdims=True)}),
+    ]
+
+
+def assembled(d: Data) -> list[Function]:
+    """Tensors put together, taken apart and padded, and sets."""
+    places, half = d.places[::1000].copy(), len(d.table) // 2
+    nested = {
+        1: lambda lib, *v: lib.block([[v[0]], [v[1]]]),
+        2: lambda lib, *v: lib.block([[*v], [*v[::-1]]]),
+    }
+
+    def both(name: str, *inputs: np.ndarray, call: Callable[..., Any], smooth: bool = True) -> Function:
+        return Function(name, inputs, {}, partial(call, np), partial(call, _eo()), smooth)
+
+    def padded(mode: str) -> list[Function]:
+        return [
+            Function(f"pad {mode} {x.ndim}", (x,), {"pad_width": 5, "mode": mode}) for x in (d.x, d.table)
+        ]
+
+    modes = "constant edge reflect symmetric wrap linear_ramp maximum mean"
+    kinds = {"one": 5, "many": places, "slice": slice(0, None, 2)}
+    return [
+        *(f for mode in modes.split() for f in padded(mode)),
+        *(both(f"insert {k}", d.x, call=lambda lib, x, o=o: lib.insert(x, o, 1.0)) for k, o in kinds.items()),
+        *(both(f"delete {k}", d.x, call=lambda lib, x, o=o: lib.delete(x, o)) for k, o in kinds.items()),
+        both("delete mask", d.x, call=lambda lib, x: lib.delete(x, d.x > 0)),
+        *_each("trim_zeros", np.pad(d.x, 100)),
+        *_each("append", d.x, d.y),
+        both("column_stack", d.x, d.y, call=lambda lib, *v: lib.column_stack(v)),
+        both("vstack", d.table, d.table, call=lambda lib, *v: lib.vstack(v)),
+        both("hstack", d.table, d.table, call=lambda lib, *v: lib.hstack(v)),
+        both("dstack", d.table, d.table, call=lambda lib, *v: lib.dstack(v)),
+        both("block rows", d.table[:half], d.table[half:], call=nested[1]),
+        both("block square", d.table[:, :half], d.table[:, half:], call=nested[2]),
+        both("repeat", d.x, call=lambda lib, x: lib.repeat(x, 3)),
+        both("repeat axis=0", d.table, call=lambda lib, x: lib.repeat(x, 2, axis=0)),
+        both("repeat counts", d.x, call=lambda lib, x: lib.repeat(x, d.places % 4)),
+        both("tile", d.x, call=lambda lib, x: lib.tile(x, 2)),
+        both("resize", d.x, call=lambda lib, x: lib.resize(x, (2 * len(d.table) + 1, len(d.table)))),
+        both("tri", d.x[:1], call=lambda lib, x: lib.tri(len(d.table), dtype="float64"), smooth=False),
+        *_each("tril triu", d.table),
+        *_each("ediff1d nancumsum unwrap", d.x),
+        both("compress", d.x, call=lambda lib, x: lib.compress(d.x > 0, x)),
+        both("extract", d.x, call=lambda lib, x: lib.extract(d.x > 0, x)),
+        both("select", d.x, d.y, call=lambda lib, *v: lib.select([d.x > 1, d.x > 0], v)),
+        *_each("flatnonzero argwhere histogram_bin_edges nanargmax nanargmin", d.x, smooth=False),
+        *_each("nonzero unique_counts unique_inverse unique_all", d.x, smooth=False),
+        *_each("unique_values", d.x),
+        *_each("union1d intersect1d setdiff1d isin", d.places, places, smooth=False),
+        *_each("digitize", d.part, np.linspace(0, 1, 100), smooth=False),
+        Function("nanmedian", (d.holes,), {}),
+        both("percentile", d.x, call=lambda lib, x: lib.percentile(x, 30)),
+        both("partition", d.x, call=lambda lib, x: lib.partition(x, d.x.size // 2)),
+        *_each("polyval", d.x[:9], d.part),
+        *_each("dot vdot vecdot", d.x, d.y),
+        *_each("vander", d.x[: len(d.table)]),
     ]
 
 
@@ -231,7 +303,7 @@ def arrays(d: Data) -> list[Function]:
         Function("convolve 5", (d.x, d.y[:5]), {}),
         Function("cdist 3", d.points, {}, _scipy_cdist, eo.cdist),
         Function("cdist 64", d.wide_points, {}, _scipy_cdist, eo.cdist),
-        *(Function(f"cdist p={p}", d.points, {}, *in_order(p)) for p in (1, 3)),
+        *(Function(f"cdist p={p}", d.points, {}, *in_order(p)) for p in (1, np.inf, 3)),
     ]
 
 
@@ -331,7 +403,7 @@ def measure(functions: Callable[[Data], Sequence[Function]], settings: Settings)
         return [found for function in functions(data) for found in _measured(function, brief)]
 
 
-FAMILIES = (elementwise, special, reductions, statistics, arrays, linear_algebra)
+FAMILIES = (elementwise, special, reductions, statistics, assembled, arrays, linear_algebra)
 ROWS = [
     Row(family.__name__, f"Functions: {family.__name__}", partial(measure, family)) for family in FAMILIES
 ]
