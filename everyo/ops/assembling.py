@@ -440,6 +440,8 @@ def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = N
             remedy="leave it out for both ends",
         )
     index = [slice(None)] * x.ndim
+    if not x.ndim or not is_known(x):
+        nonzero(x)  # its errors say why there is no such shape
     there = x.detach() != 0
     for i in normalize_axes(axis, x.ndim, "trim_zeros"):
         filled = some(there, axis=tuple(j for j in range(x.ndim) if j != i))
