@@ -7,6 +7,7 @@ and sparse, each computed once for each point.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -436,7 +437,8 @@ def least_squares(
     sparse : bool, default False
         Compute the Jacobian as a sparse matrix; the method must be "trf" (the default) or "dogbox".
     **options
-        What else `scipy.optimize.least_squares` takes: bounds, method, loss, x_scale and so on. Bounds may
+        What else `scipy.optimize.least_squares` takes: bounds, method, loss, x_scale and so on; `kwargs`
+        are further arguments of `function` by name, constants as `args` are. Bounds may
         be two trees like `params`, ``({"a": 0, "b": 0}, {"a": 10, "b": 1})``; flat vectors are in the order
         of `x0`: the sorted keys of a dict.
 
@@ -465,6 +467,10 @@ def least_squares(
     (3.0, 0.5)
     """
     optimize = _optimizers("least_squares")
+    keywords = options.pop("kwargs", None)  # which SciPy would pass to the packed function
+    if keywords:
+        require_function(Residuals.operation, function)
+        function = functools.partial(function, **keywords)
     residuals = residuals_fun(function, params, args)
     residuals._require_some("least_squares")
     options.setdefault("jac", residuals.sparse_jac if sparse else residuals.jac)

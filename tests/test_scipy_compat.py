@@ -376,3 +376,13 @@ def test_a_list_of_numbers_is_a_vector():
         lambda p: (p[0] - 3) ** 2 + (p[1] + 1) ** 2, [eo.tensor(1.0), eo.tensor(2.0)]
     )
     np.testing.assert_allclose([x.item() for x in tree.params], target, atol=1e-6)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_residuals_with_arguments_by_name(sparse):
+    found = scipy_compat.least_squares(
+        lambda p, t, *, rate: p * t - rate, np.ones(1), (np.arange(4.0),), sparse, kwargs={"rate": 2.0}
+    )
+    np.testing.assert_allclose(found.x, [12 / 14], rtol=1e-6)
+    with pytest.raises(eo.ArgumentError):
+        scipy_compat.least_squares(3, np.ones(1), kwargs={"rate": 2.0})
