@@ -151,6 +151,22 @@ def test_the_whole_text():
         eo.where(X > 1)
 
 
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        (lambda: eo.linalg.solve_triangular(X, X, lower=True), "upper=False for lower=True"),
+        (lambda: eo.linalg.cholesky(X, lower=True), "leave it out for the lower factor"),
+        (lambda: eo.linalg.eigh(X, lower=True), 'UPLO="L"'),
+        (lambda: eo.linalg.inv(), "pass the arguments that are expected"),
+        (lambda: eo.linalg.lstsq(X, X, driver="gelsd"), "leave driver out"),
+        (lambda: eo.einsum("ij->i", X, optimise=True), "write optimize= in place of optimise="),
+    ],
+)
+def test_functions_of_matrices_explain_what_does_not_fit(call, remedy):
+    with pytest.raises(eo.SignatureError, match=remedy):
+        call()
+
+
 def public_functions():
     for prefix in ("", "linalg", "fft", "special", "nn.functional"):
         module = eo

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from everyo.errors import SignatureError, describe
@@ -51,6 +52,10 @@ CALLS = {
     ("vmap", ""): "write eo.vmap(f, in_axes, out_axes)(x): first the function, then its arguments",
     ("where", ""): "write eo.where(condition, a, b); the places where it holds are eo.nonzero(condition)",
     ("var", "ddof"): "correction",
+    ("solve_triangular", "lower"): "write upper=False for lower=True, upper=True for lower=False",
+    ("cholesky", "lower"): "leave it out for the lower factor, write upper=True for the upper one",
+    ("eigh", "lower"): 'write UPLO="L" for lower=True, UPLO="U" for lower=False',
+    ("eigvalsh", "lower"): 'write UPLO="L" for lower=True, UPLO="U" for lower=False',
     ("sort", ""): "pass axis by name",
 }
 
@@ -123,7 +128,8 @@ def _renamed(name: str, key: str, value: Any, parameters: Mapping[str, Any]) -> 
             return f"write {word}={_value(value)} in place of {key}={_value(value)}"
         if " " in word:
             return word
-    return f"leave {key} out"
+    near = get_close_matches(key, parameters, 1, 0.8)
+    return f"write {near[0]}= in place of {key}=" if near else f"leave {key} out"
 
 
 def _value(x: Any) -> str:

@@ -12,10 +12,12 @@ from everyo.core.traced import refuse_traced
 from everyo.errors import DTypeError, SerializationError, install
 from everyo.io.atomic import replacing
 from everyo.ops.creation import asarray, tensor
+from everyo.ops.signatures import explained
 
 _RESERVED = "__metadata__"  # the format's own key
 
 
+@explained
 def save_safetensors(
     tensors: Mapping[str, Any], path: str | os.PathLike[str], metadata: Mapping[str, str] | None = None
 ) -> None:
@@ -86,6 +88,7 @@ def save_safetensors(
         temporary.write_bytes(content)
 
 
+@explained
 def load_safetensors(path: str | os.PathLike[str], device: str | None = None) -> dict[str, Tensor]:
     """Read the tensors of a safetensors file, as new leaves without gradients.
 

@@ -12,8 +12,10 @@ from everyo.core.traced import innermost
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
 from everyo.nn.reduction import paired, reduce, require_reduction
 from everyo.ops.creation import as_tensor
+from everyo.ops.signatures import explained
 
 
+@explained
 def cross_entropy(
     input: Any,
     target: Any,
@@ -79,6 +81,7 @@ def cross_entropy(
     return _hard(logs, target, weight, axis, ignore_index, reduction, label_smoothing, "cross_entropy")
 
 
+@explained
 def nll_loss(
     input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -95,6 +98,7 @@ def nll_loss(
     return _hard(input, target, weight, axis, ignore_index, reduction, 0.0, "nll_loss")
 
 
+@explained
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Tensor:

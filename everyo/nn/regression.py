@@ -8,6 +8,7 @@ from everyo import ops
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.nn.reduction import paired, reduce
+from everyo.ops.signatures import explained
 
 
 def _difference(input: Any, target: Any, operation: str) -> Tensor:
@@ -15,6 +16,7 @@ def _difference(input: Any, target: Any, operation: str) -> Tensor:
     return input - target
 
 
+@explained
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """Squared error ``(input - target)**2``; derivative ``2 * (input - target)``.
 
@@ -42,6 +44,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     return reduce(difference * difference, reduction, "mse_loss")
 
 
+@explained
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """Absolute error ``|input - target|``; derivative ``sign(input - target)``. Parameters as in `mse_loss`.
 
@@ -54,6 +57,7 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     return reduce(ops.abs(_difference(input, target, "l1_loss")), reduction, "l1_loss")
 
 
+@explained
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """Squared error, halved, up to `delta` and linear beyond: its derivative is the difference, clipped.
 

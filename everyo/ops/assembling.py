@@ -73,6 +73,7 @@ def append(x: Any, values: Any, /, axis: int | None = None) -> Tensor:
     return concat([x, values], axis=axis)
 
 
+@explained
 def atleast_3d(x: Any, /) -> Tensor:
     """Return `x` with at least three axes, which are added around the ones that it has, as NumPy does.
 
@@ -88,6 +89,7 @@ def atleast_3d(x: Any, /) -> Tensor:
     return expand_dims(x, {1: (0, 2), 2: (2,)}[x.ndim]) if x.ndim < 3 else x
 
 
+@explained
 def column_stack(arrays: Iterable[Any], /) -> Tensor:
     """Join tensors along the second axis; those of one axis are columns.
 
@@ -107,6 +109,7 @@ def column_stack(arrays: Iterable[Any], /) -> Tensor:
     return concat([expand_dims(x, 1) if x.ndim == 1 else x for x in parts], axis=1)
 
 
+@explained
 def dstack(arrays: Iterable[Any], /) -> Tensor:
     """Join tensors along the third axis, which is added where it is missing.
 
@@ -124,6 +127,7 @@ def dstack(arrays: Iterable[Any], /) -> Tensor:
     return concat([atleast_3d(x) for x in as_tensors(arrays, "dstack")], axis=2)
 
 
+@explained
 def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
     """Split along the second axis, or the only one; see `split`.
 
@@ -137,6 +141,7 @@ def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
     return _split(x, indices_or_sections, min(1, x.ndim - 1))
 
 
+@explained
 def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
     """Split a tensor of at least two axes along the first; see `split`.
 
@@ -149,6 +154,7 @@ def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
     return _split(_require_axes(x, 2, "vsplit"), indices_or_sections, 0)
 
 
+@explained
 def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
     """Split a tensor of at least three axes along the third; see `split`.
 
@@ -165,6 +171,7 @@ def _split(x: Tensor, sections: Any, axis: int) -> list[Tensor]:
     return (array_split if isinstance(sections, Sequence) else split)(x, sections, axis)
 
 
+@explained
 def fliplr(x: Any, /) -> Tensor:
     """Return a tensor of at least two axes with the second one reversed.
 
@@ -178,6 +185,7 @@ def fliplr(x: Any, /) -> Tensor:
     return flip(_require_axes(x, 2, "fliplr"), axis=1)
 
 
+@explained
 def flipud(x: Any, /) -> Tensor:
     """Return a tensor of at least one axis with the first one reversed.
 
@@ -213,6 +221,7 @@ def rollaxis(x: Any, /, axis: int, start: int = 0) -> Tensor:
     return moveaxis(x, axis, start - 1 if axis < start else start)
 
 
+@explained
 def diagflat(x: Any, /, k: int = 0) -> Tensor:
     """Return a matrix with the elements of `x`, flattened, on its `k`-th diagonal.
 
@@ -226,6 +235,7 @@ def diagflat(x: Any, /, k: int = 0) -> Tensor:
     return diag(ravel(x), k)
 
 
+@explained
 def resize(x: Any, /, new_shape: int | Sequence[int]) -> Tensor:
     """Return as many elements of `x` as a shape needs, repeated from the start where there are too few.
 
@@ -452,6 +462,7 @@ def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = N
     return x[tuple(index)]
 
 
+@explained
 def ix_(*sequences: Any) -> tuple[Tensor, ...]:
     """Return index tensors that select the outer product of rows, columns and so on.
 

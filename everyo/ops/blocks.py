@@ -10,10 +10,12 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
 from everyo.ops.creation import as_tensors
 from everyo.ops.shape import atleast_2d
+from everyo.ops.signatures import explained
 
 __all__ = ["block_diag"]
 
 
+@explained
 def block_diag(*arrays: Any) -> Tensor:
     """Return a matrix with the given ones along its diagonal and zeros elsewhere.
 

@@ -26,6 +26,7 @@ from everyo.ops.truth import any as some
 __all__ = ["argpartition", "choose", "lexsort", "partition", "piecewise"]
 
 
+@explained
 def choose(x: Any, choices: Any, /, *, mode: str = "raise") -> Tensor:
     """Return, elementwise, the element of that one of several tensors whose number `x` says.
 
@@ -88,6 +89,7 @@ def known(x: Tensor) -> bool:
     return not x.level and staging.get() is None
 
 
+@explained
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], /, *args: Any, **kw: Any) -> Tensor:
     """Return functions of `x`, each computed where its condition holds; of several the last one counts.
 

@@ -249,6 +249,7 @@ def _tensordot(x1: Tensor, x2: Tensor, axes: Any, operation: str) -> Tensor:
     return contraction(labels1, tuple(x1.shape), labels2, tuple(x2.shape), frozenset())[0](x1, x2)
 
 
+@explained
 def dot(x1: Any, x2: Any) -> Tensor:
     """Dot product in NumPy's sense: `matmul` for vectors and matrices.
 
@@ -286,6 +287,7 @@ def dot(x1: Any, x2: Any) -> Tensor:
     return matmul(x1, x2) if len(x2.shape) <= 2 else _tensordot(x1, x2, (-1, axis), "dot")
 
 
+@explained
 def inner(x1: Any, x2: Any) -> Tensor:
     """Product of two tensors, summed over the last axis of each; a 0-d operand scales the other.
 
@@ -316,6 +318,7 @@ def inner(x1: Any, x2: Any) -> Tensor:
     return _tensordot(first, second, (-1, -1), "inner")
 
 
+@explained
 def outer(x1: Any, x2: Any) -> Tensor:
     """All products of an element of `x1` with one of `x2`; both are flattened first.
 

@@ -19,6 +19,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import bilinear
+from everyo.ops.signatures import explained
 from everyo.ops.windows import Window, per_axis, require_room, require_spatial
 
 __all__ = ["conv1d", "conv2d", "conv3d"]
@@ -248,6 +249,7 @@ def _padding(
     return tuple((p, p) for p in per_axis(padding, len(kernel), 0, "padding", operation))
 
 
+@explained
 def conv1d(
     x: Any,
     weight: Any,
@@ -291,6 +293,7 @@ def conv1d(
     return _convolve("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
 
 
+@explained
 def conv2d(
     x: Any,
     weight: Any,
@@ -347,6 +350,7 @@ def conv2d(
     return _convolve("conv2d", 2, x, weight, bias, stride, padding, dilation, groups)
 
 
+@explained
 def conv3d(
     x: Any,
     weight: Any,

@@ -18,6 +18,7 @@ from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
 from everyo.ops.rearranging import diagonal
 from everyo.ops.reductions import conjugate, inexact, real_part
+from everyo.ops.signatures import explained
 
 __all__ = ["corrcoef", "cov"]
 
@@ -96,6 +97,7 @@ def _weights(weights: Any, count: int, name: str, x: Tensor) -> Tensor:
     return op.astype(found, dtype=x.dtype if x.dtype.kind == "f" else x.backend.xp.finfo(x.dtype).dtype)
 
 
+@explained
 def cov(
     x: Any,
     y: Any = None,
@@ -214,6 +216,7 @@ def _correction(bias: bool, ddof: float | None, correction: float | None) -> flo
     return real_number(given, "cov", "correction")
 
 
+@explained
 def corrcoef(x: Any, y: Any = None, /, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
     """Correlation coefficients of variables: their covariances divided by their standard deviations.
 

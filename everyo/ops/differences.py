@@ -37,6 +37,7 @@ def _distances(points: Tensor, axis: int, values: Tensor) -> Any:
     return op.astype(neighbours(op.astype(points, dtype=int64), axis), dtype=dtype)
 
 
+@explained
 def gradient(
     x: Any, /, *spacing: Any, axis: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> Tensor | tuple[Tensor, ...]:
@@ -209,6 +210,7 @@ def trapezoid(y: Any, /, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor
     return op.sum(pairs, axis=(axis,), keepdims=False) / 2
 
 
+@explained
 def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> Tensor:
     """Differences of neighbours in the flattened tensor, and before and after them what is given.
 

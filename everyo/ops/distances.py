@@ -42,6 +42,7 @@ def _order(p: Any, operation: str, lowest: float) -> float:
     return float(p)
 
 
+@explained
 def cdist(x1: Any, x2: Any, /, p: float = 2.0) -> Tensor:
     """Distances between all pairs of points of two sets: the p-norms of their differences.
 
@@ -111,6 +112,7 @@ def _norms(differences: Any, order: float, axis: int) -> Tensor:
     return vector_norm(differences, axis=axis, ord=order)
 
 
+@explained
 def pdist(x: Any, /, p: float = 2.0) -> Tensor:
     """Distances between all pairs of different points of a set, in the order of `scipy.spatial`.
 

@@ -15,6 +15,7 @@ from everyo.ops.creation import as_tensors
 from everyo.ops.labelled import Contraction, contraction, permutation
 from everyo.ops.rearranging import diagonal
 from everyo.ops.shape import apart
+from everyo.ops.signatures import explained
 
 __all__ = ["einsum"]
 
@@ -24,6 +25,7 @@ Labels = tuple[Any, ...]
 _EXHAUSTIVE = 5  # up to so many operands every order of the products is tried
 
 
+@explained
 def einsum(*operands: Any, optimize: Any = None) -> Tensor:
     """Sum of products by Einstein's convention: axes are named, and names that the result lacks are summed.
 

@@ -13,6 +13,7 @@ from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.creation import as_tensors
 from everyo.ops.families import bilinear
 from everyo.ops.reductions import conjugate
+from everyo.ops.signatures import explained
 
 __all__ = ["convolve", "correlate"]
 
@@ -90,6 +91,7 @@ def _convolved(x: Tensor, v: Tensor, mode: str) -> Tensor:
     return op.getitem(out, index=(slice(start, start + x.size),))
 
 
+@explained
 def convolve(x1: Any, x2: Any, /, mode: str = "full") -> Tensor:
     """Convolution of two vectors: ``out[k] = sum(x1[i] * x2[k - i])``.
 
@@ -120,6 +122,7 @@ def convolve(x1: Any, x2: Any, /, mode: str = "full") -> Tensor:
     return _convolved(*((x1, x2) if x1.size >= x2.size else (x2, x1)), mode)
 
 
+@explained
 def correlate(x1: Any, x2: Any, /, mode: str = "valid") -> Tensor:
     """Cross-correlation of two vectors: ``out[k] = sum(x1[i + k] * conj(x2[i]))``.
 

@@ -16,10 +16,12 @@ from everyo.ops.linalg.least_squares import lstsq
 from everyo.ops.linalg.solving import inv
 from everyo.ops.polynomials import coefficients, vander
 from everyo.ops.reductions import inexact
+from everyo.ops.signatures import explained
 
 __all__ = ["polydiv", "polyfit", "roots"]
 
 
+@explained
 def polyfit(
     x: Any,
     y: Any,
@@ -131,6 +133,7 @@ def _scaled(spread: Tensor, left: Tensor, columns: Tensor, solution: Tensor, y: 
     return op.reshape(out, shape=(order, order)) if y.ndim == 1 else out
 
 
+@explained
 def roots(p: Any, /) -> Tensor:
     """Roots of a polynomial: the eigenvalues of its companion matrix. The result is complex.
 
@@ -166,6 +169,7 @@ def roots(p: Any, /) -> Tensor:
     return eigvals(op.concat(op.reshape(row, shape=(1, n)), as_tensor(below), axis=0))
 
 
+@explained
 def polydiv(u: Any, v: Any, /) -> tuple[Tensor, Tensor]:
     """Coefficients of quotient and remainder of two polynomials: ``u = quotient * v + remainder``.
 

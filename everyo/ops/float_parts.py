@@ -14,6 +14,7 @@ from everyo.errors import DTypeError, describe
 from everyo.ops.creation import as_tensor, asarray, real_number
 from everyo.ops.families import elementwise, primitive
 from everyo.ops.reductions import inexact
+from everyo.ops.signatures import explained
 
 __all__ = [
     "copysign", "fabs", "fix", "frac", "frexp", "ldexp", "modf", "nan_to_num", "nextafter", "rint",
@@ -83,6 +84,7 @@ def _ldexp(xp: Any, x1: Any, x2: Any) -> Any:
     return xp.ldexp(x1, x2)
 
 
+@explained
 def ldexp(x1: Any, x2: Any, /) -> Tensor:
     """``x1 * 2**x2`` for integers `x2`, elementwise, exact: ``d ldexp(x1, x2) = 2**x2 dx1``.
 
@@ -141,6 +143,7 @@ def _frexp(xp: Any, x: Any) -> Any:
     return xp.frexp(x)
 
 
+@explained
 def frexp(x: Any, /) -> tuple[Tensor, Tensor]:
     """Mantissa `m` and exponent `e` with ``x = m * 2**e`` and ``0.5 <= abs(m) < 1``, elementwise.
 
@@ -182,6 +185,7 @@ def _modf(xp: Any, x: Any) -> Any:
     return xp.modf(x)
 
 
+@explained
 def modf(x: Any, /) -> tuple[Tensor, Tensor]:
     """Fraction and whole part of each element, both with its sign.
 
@@ -212,6 +216,7 @@ def modf(x: Any, /) -> tuple[Tensor, Tensor]:
     return apply(_modf, (x,))
 
 
+@explained
 def frac(x: Any, /) -> Tensor:
     """Fraction of each element, with its sign: the first result of `modf`.
 
@@ -226,6 +231,7 @@ def frac(x: Any, /) -> Tensor:
     return modf(x)[0]
 
 
+@explained
 def fabs(x: Any, /) -> Tensor:
     """Absolute value of real numbers, elementwise: `abs`, but integers give floats.
 
@@ -253,6 +259,7 @@ def fabs(x: Any, /) -> Tensor:
     return op.abs(x)
 
 
+@explained
 def rint(x: Any, /) -> Tensor:
     """Nearest whole number, elementwise: `round`, but integers give floats. The derivative is 0.
 
@@ -265,6 +272,7 @@ def rint(x: Any, /) -> Tensor:
     return op.round(inexact(x))
 
 
+@explained
 def fix(x: Any, /) -> Tensor:
     """Nearest whole number towards 0, elementwise: `trunc` under NumPy's other name.
 
@@ -299,6 +307,7 @@ def _nan_to_num(xp: Any, x: Any, *, nan: float, posinf: float | None, neginf: fl
     return xp.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
 
+@explained
 def nan_to_num(
     x: Any,
     /,

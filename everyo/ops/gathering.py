@@ -116,6 +116,7 @@ def positions_in(x: Tensor, indices: Any, operation: str) -> Tensor:
     return found
 
 
+@explained
 def nonzero(x: Any, /) -> tuple[Tensor, ...]:
     """Return the positions of the elements that are not zero, one integer tensor for each axis.
 

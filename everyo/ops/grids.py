@@ -15,6 +15,7 @@ from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, 
 from everyo.ops.axes import as_integer
 from everyo.ops.creation import as_tensor, fresh, normalize_shape
 from everyo.ops.families import primitive
+from everyo.ops.signatures import explained
 
 __all__ = [
     "diag_indices", "diag_indices_from", "indices", "ravel_multi_index", "tril_indices", "tril_indices_from",
@@ -30,6 +31,7 @@ def _made(name: str, *arguments: Any, device: str | None = None) -> tuple[Tensor
     return tuple(fresh(backend.asarray(a, "int64", place)) for a in getattr(backend.xp, name)(*arguments))
 
 
+@explained
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tensor]:
     """Rows and columns of the elements on and below the `k`-th diagonal of a matrix.
 
@@ -57,6 +59,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tens
     return _triangle("tril_indices", n, k, m)
 
 
+@explained
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tensor]:
     """Rows and columns of the elements on and above the `k`-th diagonal of a matrix.
 
@@ -91,6 +94,7 @@ def _matrix(x: Any, operation: str) -> Tensor:
     return x
 
 
+@explained
 def tril_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, Tensor]:
     """Rows and columns of the lower triangle of the matrix `x`; see `tril_indices`.
 
@@ -104,6 +108,7 @@ def tril_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, Tensor]:
     return _triangle("tril_indices", x.shape[0], k, x.shape[1], x.device)
 
 
+@explained
 def triu_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, Tensor]:
     """Rows and columns of the upper triangle of the matrix `x`; see `triu_indices`.
 
@@ -117,6 +122,7 @@ def triu_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, Tensor]:
     return _triangle("triu_indices", x.shape[0], k, x.shape[1], x.device)
 
 
+@explained
 def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
     """Positions of the main diagonal of a tensor with `ndim` axes of length `n`, a vector for each axis.
 
@@ -131,6 +137,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
     return _made("diag_indices", n, as_integer(ndim, "ndim", "diag_indices"))
 
 
+@explained
 def diag_indices_from(x: Any, /) -> tuple[Tensor, ...]:
     """Positions of the main diagonal of `x`, whose axes, at least two, are equally long.
 
@@ -158,6 +165,7 @@ def diag_indices_from(x: Any, /) -> tuple[Tensor, ...]:
     return _made("diag_indices", x.shape[0], x.ndim, device=x.device)
 
 
+@explained
 def indices(dimensions: Sequence[int], *, dtype: Any = None, sparse: bool = False) -> Any:
     """Return for each place of a grid its positions, along a new first axis.
 
@@ -261,6 +269,7 @@ def _ravel_multi_index(
     return xp.asarray(xp.ravel_multi_index(places, shape, modes, order))
 
 
+@explained
 def unravel_index(x: Any, /, shape: int | Sequence[int], order: str = "C") -> tuple[Tensor, ...]:
     """Positions in a tensor of `shape`, one tensor for each axis, from positions in its flat order.
 
@@ -291,6 +300,7 @@ def unravel_index(x: Any, /, shape: int | Sequence[int], order: str = "C") -> tu
     return apply(_unravel_index, (x,), {"shape": sizes, "order": order})
 
 
+@explained
 def ravel_multi_index(
     multi_index: Sequence[Any],
     dims: int | Sequence[int],

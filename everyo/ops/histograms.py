@@ -20,6 +20,7 @@ from everyo.ops.families import primitive
 from everyo.ops.joining import unstack
 from everyo.ops.known import everywhere, is_known
 from everyo.ops.ranges import linspace
+from everyo.ops.signatures import explained
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
@@ -42,6 +43,7 @@ def _bincount(xp: Any, x: Any, *, minlength: int) -> Any:
     return xp.bincount(x, minlength=minlength)
 
 
+@explained
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     """How often each of the numbers 0, 1, 2, ... occurs, or the sum of the weights where it does.
 
@@ -238,6 +240,7 @@ def _require_order(edges: Tensor, operation: str) -> None:
         )
 
 
+@explained
 def histogram_bin_edges(x: Any, /, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
     """Edges of the bins that `histogram` would use; they follow the smallest and largest element.
 
@@ -315,6 +318,7 @@ def _bins(x: Any, edges: Any) -> tuple[Any, Any]:
     return op.minimum(places, last), inside
 
 
+@explained
 def histogram(
     x: Any, /, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
 ) -> Histogram:
@@ -387,6 +391,7 @@ def histogram(
     return counts, edges
 
 
+@explained
 def histogramdd(
     sample: Any, /, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
 ) -> tuple[Tensor, list[Tensor]]:
@@ -463,6 +468,7 @@ def histogramdd(
     return counts, edges
 
 
+@explained
 def histogram2d(
     x: Any, y: Any, /, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
 ) -> tuple[Tensor, Tensor, Tensor]:

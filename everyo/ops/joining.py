@@ -210,6 +210,7 @@ def stack(arrays: Iterable[Any], /, axis: int = 0, *, dtype: Any = None) -> Tens
     return joined if dtype is None else joined.astype(dtype, copy=False)
 
 
+@explained
 def vstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
     """Join tensors as rows: along the first axis, vectors as matrices of one row.
 
@@ -223,6 +224,7 @@ def vstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
     return concat([atleast_2d(x) for x in _operands(arrays, "vstack")], dtype=dtype)
 
 
+@explained
 def hstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
     """Join tensors side by side: along the second axis, vectors along their only one.
 
@@ -325,6 +327,7 @@ def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int =
     return [x[(*lead, slice(start, stop))] for start, stop in itertools.pairwise(bounds)]
 
 
+@explained
 def meshgrid(*xs: Any, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Return the coordinates of the points of a grid, one tensor for each vector of coordinates.
 

@@ -49,6 +49,7 @@ def _mask(mask: Any, operation: str) -> Any:
     )
 
 
+@explained
 def masked_fill(x: Any, mask: Any, value: Any, /) -> Tensor:
     """Return `x` with `value` where `mask` holds: ``where(mask, value, x)``.
 
@@ -86,6 +87,7 @@ def masked_fill(x: Any, mask: Any, value: Any, /) -> Tensor:
     return apply(op.where, (_mask(mask, "masked_fill"), value, x))
 
 
+@explained
 def masked_select(x: Any, mask: Any, /) -> Tensor:
     """Return the elements of `x` for which `mask` holds, in a row.
 
@@ -125,6 +127,7 @@ def masked_select(x: Any, mask: Any, /) -> Tensor:
         raise error.renamed("masked_select") from None
 
 
+@explained
 def masked_scatter(x: Any, mask: Any, source: Any, /) -> Tensor:
     """Return `x` with the elements of `source`, in their order, where `mask` holds.
 
@@ -263,6 +266,7 @@ def compress(condition: Any, x: Any, /, axis: int | None = None) -> Tensor:
         raise error.renamed("compress") from None
 
 
+@explained
 def extract(condition: Any, x: Any, /) -> Tensor:
     """Return the elements of `x` for which a condition holds, in a row: NumPy's `masked_select`.
 
@@ -297,6 +301,7 @@ def extract(condition: Any, x: Any, /) -> Tensor:
         raise error.renamed("extract") from None
 
 
+@explained
 def argwhere(x: Any, /) -> Tensor:
     """Positions of the elements that are not zero, a row of coordinates for each. It has no gradient.
 
@@ -323,6 +328,7 @@ def argwhere(x: Any, /) -> Tensor:
     return op.stack(*nonzero(x), axis=1)
 
 
+@explained
 def flatnonzero(x: Any, /) -> Tensor:
     """Positions of the nonzero elements of the flattened tensor. It has no gradient.
 
@@ -336,6 +342,7 @@ def flatnonzero(x: Any, /) -> Tensor:
     return nonzero(op.reshape(x, shape=(x.size,)))[0]
 
 
+@explained
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
     """Take each element from the first choice whose condition holds.
 

@@ -20,6 +20,7 @@ from everyo.ops.ranges import linspace
 from everyo.ops.rearranging import flip
 from everyo.ops.reductions import max, mean, min
 from everyo.ops.shape import apart, broadcast_to
+from everyo.ops.signatures import explained
 
 __all__ = ["pad"]
 
@@ -37,6 +38,7 @@ _OPTIONS: dict[str, str | None] = {
 _DEFAULTS = {"constant_values": 0, "end_values": 0, "stat_length": None, "reflect_type": "even"}
 
 
+@explained
 def pad(
     x: Any,
     /,

@@ -13,6 +13,7 @@ from everyo.ops.axes import as_flag, as_integer
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.families import primitive
 from everyo.ops.filters import convolve
+from everyo.ops.signatures import explained
 
 __all__ = ["poly", "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "vander"]
 
@@ -33,6 +34,7 @@ def coefficients(p: Any, operation: str) -> Tensor:
     return p
 
 
+@explained
 def polyval(p: Any, x: Any, /) -> Tensor:
     """Value of a polynomial: ``p[0] * x**(n - 1) + ... + p[n - 1]``, by Horner's rule.
 
@@ -101,6 +103,7 @@ def _vander(xp: Any, x: Any, *, count: int) -> Any:
     return xp.astype(powers, x.dtype, copy=False) if x.dtype.kind in "fc" else powers
 
 
+@explained
 def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> Tensor:
     """Vandermonde matrix: the powers of each element, the highest first.
 
@@ -167,6 +170,7 @@ def _two(p: Any, q: Any, operation: str) -> tuple[Tensor, Tensor]:
     return coefficients(p, operation), coefficients(q, operation)
 
 
+@explained
 def polyadd(p: Any, q: Any, /) -> Tensor:
     """Coefficients of the sum of two polynomials; the gradient goes to the coefficients of both.
 
@@ -180,6 +184,7 @@ def polyadd(p: Any, q: Any, /) -> Tensor:
     return p + q
 
 
+@explained
 def polysub(p: Any, q: Any, /) -> Tensor:
     """Coefficients of the difference of two polynomials; the gradient goes to the coefficients of both.
 
@@ -193,6 +198,7 @@ def polysub(p: Any, q: Any, /) -> Tensor:
     return p - q
 
 
+@explained
 def polymul(p: Any, q: Any, /) -> Tensor:
     """Coefficients of the product of two polynomials: the convolution of theirs.
 
@@ -213,6 +219,7 @@ def _powers(n: int, like: Tensor) -> Any:
     return like.backend.asarray(like.backend.xp.arange(n, 0, -1), wanted, like.device)
 
 
+@explained
 def polyder(p: Any, /, m: int = 1) -> Tensor:
     """Coefficients of the `m`-th derivative of a polynomial; linear in `p`.
 
@@ -233,6 +240,7 @@ def polyder(p: Any, /, m: int = 1) -> Tensor:
     return p
 
 
+@explained
 def polyint(p: Any, /, m: int = 1, k: Any = None) -> Tensor:
     """Coefficients of the `m`-th integral of a polynomial; linear in `p` and `k`.
 
@@ -283,6 +291,7 @@ def _order(m: Any, operation: str) -> int:
     return m
 
 
+@explained
 def poly(roots: Any, /) -> Tensor:
     """Coefficients of the polynomial with these roots, or eigenvalues, and the leading coefficient 1.
 

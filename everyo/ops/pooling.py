@@ -16,6 +16,7 @@ from everyo.errors import ArgumentError, DTypeError, describe
 from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensor, ones
 from everyo.ops.families import primitive
+from everyo.ops.signatures import explained
 from everyo.ops.windows import Window, per_axis, require_room, require_spatial
 
 _BLOCK = 1 << 15  # elements at a time
@@ -287,6 +288,7 @@ def _avg_pooled(operation: str, rank: int, x: Any, count_include_pad: bool, *arg
     return mean / share
 
 
+@explained
 def max_pool1d(
     x: Any,
     kernel_size: int | Sequence[int],
@@ -324,6 +326,7 @@ def max_pool1d(
     return _max_pooled("max_pool1d", 1, x, kernel_size, stride, padding, dilation)
 
 
+@explained
 def max_pool2d(
     x: Any,
     kernel_size: int | Sequence[int],
@@ -370,6 +373,7 @@ def max_pool2d(
     return _max_pooled("max_pool2d", 2, x, kernel_size, stride, padding, dilation)
 
 
+@explained
 def avg_pool1d(
     x: Any,
     kernel_size: int | Sequence[int],
@@ -408,6 +412,7 @@ def avg_pool1d(
     return _avg_pooled("avg_pool1d", 1, x, count_include_pad, kernel_size, stride, padding)
 
 
+@explained
 def avg_pool2d(
     x: Any,
     kernel_size: int | Sequence[int],

@@ -81,6 +81,7 @@ def cross(
     return op.stack(*elements, axis=normalize_axis(third, rank, "cross"))
 
 
+@explained
 def kron(a: Any, b: Any, /) -> Tensor:
     """Return the Kronecker product: every element of `a`, times the whole of `b`, side by side.
 
@@ -108,6 +109,7 @@ def kron(a: Any, b: Any, /) -> Tensor:
     return op.reshape(a * b, shape=tuple([n * m for n, m in zip(first, second)]))
 
 
+@explained
 def matvec(x1: Any, x2: Any, /) -> Tensor:
     """Return the products of matrices with vectors, ``x1 @ x2`` with `x2` a column.
 
@@ -139,6 +141,7 @@ def matvec(x1: Any, x2: Any, /) -> Tensor:
     return op.reshape(product, shape=tuple(product.shape[:-1]))
 
 
+@explained
 def vecmat(x1: Any, x2: Any, /) -> Tensor:
     """Return the products of vectors with matrices, ``conj(x1) @ x2`` with `x1` a row.
 

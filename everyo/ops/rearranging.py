@@ -123,6 +123,7 @@ def _triu(xp: Any, x: Any, *, k: int) -> Any:
     return xp.triu(x, k=k)
 
 
+@explained
 def tril(x: Any, /, k: int = 0) -> Tensor:
     """Return the matrices in the last two axes with zeros above the `k`-th diagonal; so is the gradient.
 
@@ -136,6 +137,7 @@ def tril(x: Any, /, k: int = 0) -> Tensor:
     return apply(_tril, (_matrices(x, "tril"),), {"k": as_integer(k, "k", "tril")})
 
 
+@explained
 def triu(x: Any, /, k: int = 0) -> Tensor:
     """Return the matrices in the last two axes with zeros below the `k`-th diagonal; so is the gradient.
 
@@ -170,6 +172,7 @@ def _diagonal_arrays(x: Tensor, rows: int, columns: int, offset: int) -> tuple[A
     return tuple(x.backend.asarray(arange(i, i + count), None, x.device) for i in (low, high))
 
 
+@explained
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return a diagonal of the matrices in two axes, as the last axis of the result.
 
@@ -208,6 +211,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
     return apply(op.getitem, (x, *arrays), {"index": (Ellipsis, DISTINCT, DISTINCT)})
 
 
+@explained
 def diag(x: Any, /, k: int = 0) -> Tensor:
     """Return the matrix with the vector `x` on its `k`-th diagonal, or the `k`-th diagonal of a matrix.
 
@@ -241,6 +245,7 @@ def diag(x: Any, /, k: int = 0) -> Tensor:
     return apply(op.assemble, (x, *arrays), {"indices": ((DISTINCT, DISTINCT),), "shape": (n, n)})
 
 
+@explained
 def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: Any = None) -> Tensor:
     """Return the sum of a diagonal of the matrices in two axes; the gradient lands on that diagonal.
 

@@ -16,10 +16,12 @@ from everyo.ops.index_errors import outside
 from everyo.ops.indexing import ARRAY
 from everyo.ops.reductions import inexact
 from everyo.ops.scatter_reductions import first_extreme, wide_enough
+from everyo.ops.signatures import explained
 
 __all__ = ["segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum"]
 
 
+@explained
 def segment_sum(data: Any, segment_ids: Any, /, num_segments: int | None = None) -> Tensor:
     """Sum of the rows of each segment.
 
@@ -59,6 +61,7 @@ def segment_sum(data: Any, segment_ids: Any, /, num_segments: int | None = None)
     return _summed(data, ids, count, "segment_sum")
 
 
+@explained
 def segment_mean(data: Any, segment_ids: Any, /, num_segments: int | None = None) -> Tensor:
     """Mean of the rows of each segment; NaN for a segment without rows, as for any mean of nothing.
 
@@ -78,6 +81,7 @@ def segment_mean(data: Any, segment_ids: Any, /, num_segments: int | None = None
     return op.astype(_mean(op.astype(data, dtype=wide), ids, count), dtype=data.dtype)
 
 
+@explained
 def segment_prod(data: Any, segment_ids: Any, /, num_segments: int | None = None) -> Tensor:
     """Product of the rows of each segment; 1 for a segment without rows.
 
@@ -101,6 +105,7 @@ def segment_prod(data: Any, segment_ids: Any, /, num_segments: int | None = None
         raise error.renamed("segment_prod") from None
 
 
+@explained
 def segment_max(data: Any, segment_ids: Any, /, num_segments: int | None = None) -> Tensor:
     """Maximum of the rows of each segment; for one without rows -inf, or the lowest integer.
 
@@ -119,6 +124,7 @@ def segment_max(data: Any, segment_ids: Any, /, num_segments: int | None = None)
     return _extreme(op.scatter_max, -1, data, segment_ids, num_segments, "segment_max")
 
 
+@explained
 def segment_min(data: Any, segment_ids: Any, /, num_segments: int | None = None) -> Tensor:
     """Minimum of the rows of each segment; for one without rows inf, or the highest integer.
 

@@ -216,6 +216,7 @@ def _with_parts(
         raise error.renamed(operation) from None
 
 
+@explained
 def unique_values(x: Any, /) -> Tensor:
     """The different elements of a tensor in ascending order; every NaN is one of its own.
 
@@ -230,6 +231,7 @@ def unique_values(x: Any, /) -> Tensor:
     return apply(_unique, (as_tensor(x),), _STANDARD)
 
 
+@explained
 def unique_counts(x: Any, /) -> UniqueCounts:
     """The different elements and how often each occurs; otherwise as `unique_values`.
 
@@ -243,6 +245,7 @@ def unique_counts(x: Any, /) -> UniqueCounts:
     return UniqueCounts(*_with_parts(x, (False, False, True), _STANDARD, "unique_counts"))
 
 
+@explained
 def unique_inverse(x: Any, /) -> UniqueInverse:
     """The different elements and which of them each element is; otherwise as `unique_values`.
 
@@ -256,6 +259,7 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
     return UniqueInverse(*_with_parts(x, (False, True, False), _STANDARD, "unique_inverse"))
 
 
+@explained
 def unique_all(x: Any, /) -> UniqueAll:
     """The different elements, where each occurs first, which of them each element is, and their counts.
 
@@ -291,6 +295,7 @@ def _isin(xp: Any, x1: Any, x2: Any, *, invert: bool, kind: str | None) -> Any:
     return xp.isin(x1, x2, invert=invert, kind=kind)
 
 
+@explained
 def isin(
     x1: Any, x2: Any, /, assume_unique: bool = False, invert: bool = False, *, kind: str | None = None
 ) -> Tensor:
@@ -338,6 +343,7 @@ def _operands(x1: Any, x2: Any, operation: str) -> tuple[Tensor, Tensor]:
     return tuple(x if x.dtype == common else op.astype(x, dtype=common) for x in (x1, x2))
 
 
+@explained
 def union1d(x1: Any, x2: Any, /) -> Tensor:
     """The different elements of both tensors, in ascending order.
 
@@ -357,6 +363,7 @@ def union1d(x1: Any, x2: Any, /) -> Tensor:
     return unique(op.concat(*_operands(x1, x2, "union1d"), axis=0))
 
 
+@explained
 def intersect1d(
     x1: Any, x2: Any, /, assume_unique: bool = False, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
@@ -403,6 +410,7 @@ def _together(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     )
 
 
+@explained
 def setdiff1d(x1: Any, x2: Any, /, assume_unique: bool = False) -> Tensor:
     """The different elements of `x1` that are not in `x2`, in ascending order.
 
@@ -424,6 +432,7 @@ def setdiff1d(x1: Any, x2: Any, /, assume_unique: bool = False) -> Tensor:
     return values[isin(values.detach(), x2.detach(), invert=True)]
 
 
+@explained
 def setxor1d(x1: Any, x2: Any, /, assume_unique: bool = False) -> Tensor:
     """The different elements that only one of the tensors has, in ascending order.
 

@@ -22,6 +22,7 @@ from everyo.ops.signatures import explained
 __all__ = ["apply_along_axis", "apply_over_axes", "block", "rot90", "sort_complex"]
 
 
+@explained
 def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, /, *args: Any, **kwargs: Any) -> Tensor:
     """Apply a function of vectors to each vector of `x` along an axis.
 
@@ -78,6 +79,7 @@ def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, /, *args: 
     return op.transpose(out, axes=order)
 
 
+@explained
 def apply_over_axes(function: Callable[[Any, int], Any], x: Any, /, axes: int | Sequence[int]) -> Tensor:
     """Apply ``function(x, axis)`` along several axes in turn; an axis that it takes away comes back.
 
@@ -114,6 +116,7 @@ def apply_over_axes(function: Callable[[Any, int], Any], x: Any, /, axes: int | 
     return x
 
 
+@explained
 def block(arrays: Any, /) -> Tensor:
     """Put a tensor together from blocks in nested lists.
 
@@ -266,6 +269,7 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     return flip(swapaxes(x, first, second), second) if turns else flip(x, ())
 
 
+@explained
 def sort_complex(x: Any, /) -> Tensor:
     """Elements along the last axis in order, by real parts and then imaginary ones, as complex numbers.
 

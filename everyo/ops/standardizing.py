@@ -16,6 +16,7 @@ from everyo.ops.axes import as_integers
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import primitive
 from everyo.ops.reductions import inexact
+from everyo.ops.signatures import explained
 from everyo.ops.statistics import off_mean
 
 __all__ = ["layer_norm"]
@@ -57,6 +58,7 @@ def _standardize(xp: Any, x: Any, *, axis: Axes, eps: float) -> Any:
     return d
 
 
+@explained
 def layer_norm(
     input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:

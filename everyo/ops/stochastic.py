@@ -11,10 +11,12 @@ from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensor, real_number
 from everyo.ops.random import Generator, source
 from everyo.ops.shape import apart
+from everyo.ops.signatures import explained
 
 __all__ = ["dropout"]
 
 
+@explained
 def dropout(x: Any, p: float = 0.5, training: bool = True, generator: Generator | None = None) -> Tensor:
     """Set each element to zero with probability `p` and divide the others by ``1 - p``.
 

@@ -10,10 +10,12 @@ from everyo.ops.complex_parts import conj
 from everyo.ops.contraction import dot
 from everyo.ops.creation import as_tensors
 from everyo.ops.shape import ravel
+from everyo.ops.signatures import explained
 
 __all__ = ["vdot"]
 
 
+@explained
 def vdot(x1: Any, x2: Any, /) -> Tensor:
     """Scalar product of two tensors, flattened, with the first one conjugated: ``sum(conj(x1) * x2)``.
 

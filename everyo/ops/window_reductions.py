@@ -186,6 +186,7 @@ def unfold(x: Any, axis: int, size: int, step: int) -> Tensor:
     return _viewed(x, (axis,), (size,), (step,), "unfold")
 
 
+@explained
 def reduce_window(
     x: Any,
     reduce: str,

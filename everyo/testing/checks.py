@@ -10,6 +10,7 @@ import numpy as np
 from everyo.core.dispatch import wrap
 from everyo.core.modes import enable_grad
 from everyo.core.tensor import Tensor
+from everyo.ops.signatures import explained
 from everyo.testing.differences import central_slopes, moved, wide
 from everyo.testing.metric import GradientCheckError, host, relative_error, step, tolerance
 from everyo.testing.point import Function, Point, arguments, dot, floats, pull
@@ -17,6 +18,7 @@ from everyo.testing.point import Function, Point, arguments, dot, floats, pull
 _JUMP, _KINK = 4.0, 1e-3  # growth of a slope at a jump; distance of one-sided slopes at a kink
 
 
+@explained
 def gradcheck(
     f: Function,
     *inputs: Any,
@@ -80,6 +82,7 @@ def gradcheck(
     return True
 
 
+@explained
 def gradgradcheck(
     f: Function,
     *inputs: Any,
@@ -118,6 +121,7 @@ def gradgradcheck(
     return gradcheck(gradient, *points, eps=eps, tol=tol, seed=seed + 1, kinks=kinks)
 
 
+@explained
 def check_jvp(
     f: Function,
     *inputs: Any,

@@ -24,6 +24,7 @@ def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: str | None) -> T
     return made(backend.asarray(getattr(backend.xp.fft, name)(n, d), dtype, place), False, name)
 
 
+@explained
 def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: str | None = None) -> Tensor:
     """Return the frequencies of the result of `fft`: ``0, 1, ..., -2, -1`` divided by ``n d``.
 
@@ -57,6 +58,7 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: str | None 
     return _frequencies("fftfreq", n, d, dtype, device)
 
 
+@explained
 def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: str | None = None) -> Tensor:
     """Return the frequencies of the result of `rfft`; parameters and errors are those of `fftfreq`.
 

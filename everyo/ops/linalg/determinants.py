@@ -23,6 +23,7 @@ from everyo.ops.linalg.common import (
     square,
     summed,
 )
+from everyo.ops.signatures import explained
 
 __all__ = ["det", "slogdet"]
 
@@ -165,6 +166,7 @@ def _changed(xp: Any, x: Any, e: Any) -> Any:
     return scale[..., None, None] * (xp.conj(u) @ changed @ xp.conj(vh))
 
 
+@explained
 def det(x: Any, /) -> Tensor:
     """Return the determinants of square matrices.
 
@@ -247,6 +249,7 @@ def _slogdet(xp: Any, x: Any) -> Any:
     return tuple(xp.linalg.slogdet(x))
 
 
+@explained
 def slogdet(x: Any, /) -> SlogdetResult:
     """Return sign and logarithm of the absolute value of determinants, without over- or underflow.
 

@@ -27,6 +27,7 @@ from everyo.ops.linalg.common import (
 )
 from everyo.ops.linalg.phases import steadied, turned, with_phase
 from everyo.ops.reductions import conjugate
+from everyo.ops.signatures import explained
 
 __all__ = ["eig", "eigvals"]
 
@@ -149,6 +150,7 @@ class EigResult(NamedTuple):
     eigenvectors: Tensor
 
 
+@explained
 def eig(x: Any, /) -> EigResult:
     """Return eigenvalues and eigenvectors of square matrices, ``x @ v = v @ diag(w)``.
 
@@ -187,6 +189,7 @@ def eig(x: Any, /) -> EigResult:
     return EigResult(*apply(_eig, (square(x, "eig"),), {"alone": False}))
 
 
+@explained
 def eigvals(x: Any, /) -> Tensor:
     """Return the eigenvalues of square matrices, complex and in no order.
 

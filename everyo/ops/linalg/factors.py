@@ -25,6 +25,7 @@ from everyo.ops.linalg.common import (
 from everyo.ops.linalg.orthogonal import right_divided
 from everyo.ops.linalg.solving import with_columns
 from everyo.ops.reductions import inexact
+from everyo.ops.signatures import explained
 
 __all__ = ["lu", "lu_factor", "lu_solve"]
 
@@ -150,6 +151,7 @@ def right_divided_plainly(x: Tensor, u: Tensor) -> Tensor:
     return op.matrix_transpose(solved)
 
 
+@explained
 def lu(x: Any, /) -> LUResult:
     """Return the triangular factors of matrices with their rows interchanged, ``x = P @ L @ U``.
 
@@ -191,6 +193,7 @@ def lu(x: Any, /) -> LUResult:
     return LUResult(op.astype(rows == columns, dtype=x.dtype), l, u)
 
 
+@explained
 def lu_factor(x: Any, /) -> LUFactors:
     """Return the triangular factors of square matrices in one tensor, for `lu_solve`.
 
@@ -213,6 +216,7 @@ def lu_factor(x: Any, /) -> LUFactors:
     return LUFactors(op.tril(l, k=-1) + u, order)
 
 
+@explained
 def lu_solve(factors: tuple[Any, Any], b: Any, /) -> Tensor:
     """Return the solution of ``x @ y = b`` for a matrix whose factors are known.
 

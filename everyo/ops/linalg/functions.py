@@ -30,6 +30,7 @@ from everyo.ops.linalg.common import (
     same_layout,
     square,
 )
+from everyo.ops.signatures import explained
 
 __all__ = ["logm", "matrix_exp", "sqrtm"]
 
@@ -226,6 +227,7 @@ def _of_its_kind(xp: Any, x: Any, out: Any, operation: str, which: str) -> Any:
     return xp.real(out)
 
 
+@explained
 def matrix_exp(x: Any, /) -> Tensor:
     """Return the exponentials of square matrices, ``1 + x + x @ x / 2 + ...``.
 
@@ -259,6 +261,7 @@ def matrix_exp(x: Any, /) -> Tensor:
     return apply(_matrix_exp, (square(x, "matrix_exp"),))
 
 
+@explained
 def logm(x: Any, /) -> Tensor:
     """Return the principal logarithms of square matrices, ``matrix_exp(logm(x)) = x``.
 
@@ -293,6 +296,7 @@ def logm(x: Any, /) -> Tensor:
     return apply(_logm, (square(x, "logm"),))
 
 
+@explained
 def sqrtm(x: Any, /) -> Tensor:
     """Return the principal square roots of square matrices, ``y @ y = x``.
 

@@ -25,6 +25,7 @@ from everyo.ops.linalg.common import (
 )
 from everyo.ops.linalg.phases import steadied, turned, with_phase
 from everyo.ops.reductions import conjugate, real_part
+from everyo.ops.signatures import explained
 
 __all__ = ["eigh", "eigvalsh"]
 
@@ -116,6 +117,7 @@ def _operand(x: Any, triangle: str | None, operation: str) -> Tensor:
     return strict + adjoint(strict) + diagonal
 
 
+@explained
 def eigh(x: Any, /, UPLO: str | None = None) -> EighResult:
     """Return eigenvalues and eigenvectors of Hermitian matrices, ``x = v @ diag(w) @ v.mH``.
 
@@ -161,6 +163,7 @@ def eigh(x: Any, /, UPLO: str | None = None) -> EighResult:
     return EighResult(*apply(_eigh, (_operand(x, UPLO, "eigh"),), {"alone": False}))
 
 
+@explained
 def eigvalsh(x: Any, /, UPLO: str | None = None) -> Tensor:
     """Return the eigenvalues of Hermitian matrices, in ascending order.
 

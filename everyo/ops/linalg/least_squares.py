@@ -32,6 +32,7 @@ from everyo.ops.linalg.common import (
 from everyo.ops.linalg.pseudoinverse import chain, cut_share, cuts, pinv_jvp, pinv_vjp, unit_of
 from everyo.ops.linalg.solving import with_columns
 from everyo.ops.reductions import conjugate, inexact, real_part
+from everyo.ops.signatures import explained
 
 __all__ = ["lstsq", "pinv"]
 
@@ -67,6 +68,7 @@ def _tuples(values: Any) -> Any:
     return tuple(map(_tuples, values)) if isinstance(values, list) else float(values)
 
 
+@explained
 def pinv(x: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
     """Return the pseudoinverses of matrices.
 
@@ -217,6 +219,7 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
+@explained
 def lstsq(a: Any, b: Any, /, rcond: Any = None) -> LstsqResult:
     """Return the x that makes ``abs(a @ x - b)`` smallest; of several the shortest.
 

@@ -177,6 +177,7 @@ def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     return out
 
 
+@explained
 def cond(x: Any, /, p: Any = None) -> Tensor:
     """Return condition numbers: of how much a relative error grows where the matrix is solved with.
 

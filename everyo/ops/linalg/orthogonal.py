@@ -24,6 +24,7 @@ from everyo.ops.linalg.common import (
 )
 from everyo.ops.linalg.complement import complemented
 from everyo.ops.reductions import conjugate, real_part
+from everyo.ops.signatures import explained
 
 __all__ = ["qr"]
 
@@ -117,6 +118,7 @@ class QRResult(NamedTuple):
     R: Tensor
 
 
+@explained
 def qr(x: Any, /, mode: str = "reduced") -> Any:
     """Return orthonormal columns and an upper triangular matrix with ``x = Q @ R``.
 

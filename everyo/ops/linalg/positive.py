@@ -29,6 +29,7 @@ from everyo.ops.linalg.common import (
 from everyo.ops.linalg.solving import with_columns
 from everyo.ops.linalg.triangular import solver
 from everyo.ops.reductions import conjugate, inexact
+from everyo.ops.signatures import explained
 
 __all__ = ["cholesky", "cholesky_solve"]
 
@@ -168,6 +169,7 @@ def _cholesky(xp: Any, x: Any) -> Any:
     )
 
 
+@explained
 def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
     """Return the triangular factors L of positive definite matrices, ``x = L @ L.mH``.
 
@@ -206,6 +208,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
     return adjoint(lower) if as_flag(upper, "upper", "cholesky") else lower
 
 
+@explained
 def cholesky_solve(b: Any, l: Any, /, *, upper: bool = False) -> Tensor:
     """Return the solution x of ``a @ x = b`` for a matrix whose Cholesky factor is known.
 

@@ -17,6 +17,7 @@ from everyo.ops.linalg.solving import inv
 from everyo.ops.products import cross, kron, matvec, vecmat
 from everyo.ops.reductions import in_dtype
 from everyo.ops.shape import matrix_transpose
+from everyo.ops.signatures import explained
 
 __all__ = [
     "cross", "diagonal", "kron", "matmul", "matrix_power", "matrix_transpose", "matvec", "multi_dot", "outer",
@@ -24,6 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@explained
 def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
     """Return a diagonal of each of the matrices in the last two axes.
 
@@ -53,6 +55,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
     return rearranging.diagonal(x, offset, -2, -1)
 
 
+@explained
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     """Return the sum of a diagonal of each of the matrices in the last two axes.
 
@@ -84,6 +87,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     return in_dtype(lambda d: d.sum(axis=-1), diagonal(x, offset=offset), dtype)
 
 
+@explained
 def outer(x1: Any, x2: Any, /) -> Tensor:
     """Return all products of an element of `x1` with one of `x2`, both vectors.
 
@@ -122,6 +126,7 @@ def outer(x1: Any, x2: Any, /) -> Tensor:
     return _outer_of_all(x1, x2)
 
 
+@explained
 def matrix_power(x: Any, n: int, /) -> Tensor:
     """Return square matrices multiplied with themselves, or their inverses if `n` is negative.
 
@@ -179,6 +184,7 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
         x = matmul(x, x)
 
 
+@explained
 def multi_dot(arrays: Sequence[Any], /) -> Tensor:
     """Return the product of several matrices, multiplied in the order that costs least.
 

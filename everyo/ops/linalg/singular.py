@@ -29,6 +29,7 @@ from everyo.ops.linalg.common import (
 from everyo.ops.linalg.complement import complemented
 from everyo.ops.linalg.phases import steadied, turned, with_phase
 from everyo.ops.reductions import conjugate, real_part
+from everyo.ops.signatures import explained
 
 __all__ = ["matrix_rank", "svd", "svdvals"]
 
@@ -142,6 +143,7 @@ class SVDResult(NamedTuple):
     Vh: Tensor
 
 
+@explained
 def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Return the singular value decomposition of matrices, ``x = (U * S) @ Vh``.
 
@@ -198,6 +200,7 @@ def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitia
     return SVDResult(u, s, vh)
 
 
+@explained
 def svdvals(x: Any, /) -> Tensor:
     """Return the singular values of matrices, in descending order.
 
@@ -254,6 +257,7 @@ def _matrix_rank(xp: Any, x: Any, *, rtol: float | None) -> Any:
     return xp.asarray(xp.sum(s > limit, axis=-1), dtype=xp.int64)
 
 
+@explained
 def matrix_rank(x: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Tensor:
     """Return how many singular values of matrices are not negligible; it has no gradient.
 

@@ -82,6 +82,7 @@ def _inv(xp: Any, x: Any, *, strict: bool = True) -> Any:
     return out
 
 
+@explained
 def inv(x: Any, /) -> Tensor:
     """Return the inverses of square matrices.
 
@@ -283,6 +284,7 @@ def solved(x1: Tensor, x2: Tensor) -> Tensor:
     return apply(_solve, (x1, x2), {"transposed": False})
 
 
+@explained
 def solve(x1: Any, x2: Any, /) -> Tensor:
     """Return the solution x of the linear systems ``x1 @ x = x2``.
 
@@ -406,6 +408,7 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Tensor:
     return op.reshape(solve(flat, op.reshape(b, shape=(b.size,))), shape=shape)
 
 
+@explained
 def tensorinv(a: Any, ind: int = 2) -> Tensor:
     """Return the inverse of a tensor as a linear map from its last axes to its first `ind` ones.
 

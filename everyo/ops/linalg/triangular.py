@@ -27,6 +27,7 @@ from everyo.ops.linalg.common import (
 )
 from everyo.ops.linalg.solving import many, solution_specs, solve_batch, with_columns
 from everyo.ops.reductions import inexact
+from everyo.ops.signatures import explained
 
 __all__ = ["solve_triangular"]
 
@@ -123,6 +124,7 @@ def _solve_small(xp: Any, x1: Any, x2: Any, upper: bool, transposed: bool, unit:
     return out
 
 
+@explained
 def solve_triangular(
     a: Any, b: Any, /, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:

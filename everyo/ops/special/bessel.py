@@ -12,6 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.ops.families import elementwise, primitive
+from everyo.ops.signatures import explained
 from everyo.ops.special.kernels import in_double, real
 
 __all__ = ["i0", "i0e", "i1", "i1e", "j0", "j1", "y0", "y1"]
@@ -184,6 +185,7 @@ def i1e(xp: Any, x: Any) -> Any:
     return real(xp, "i1e", x)
 
 
+@explained
 def i0(x: Any, /) -> Tensor:
     """Modified Bessel function of the first kind of order 0, elementwise: ``d i0(x) = i1(x) dx``.
 
@@ -206,6 +208,7 @@ def i0(x: Any, /) -> Tensor:
     return apply(_bessel_i, (x,), {"n": 0})
 
 
+@explained
 def i1(x: Any, /) -> Tensor:
     """Modified Bessel function of the first kind of order 1, elementwise.
 
@@ -221,6 +224,7 @@ def i1(x: Any, /) -> Tensor:
     return apply(_bessel_i, (x,), {"n": 1})
 
 
+@explained
 def j0(x: Any, /) -> Tensor:
     """Bessel function of the first kind of order 0, elementwise: ``d j0(x) = -j1(x) dx``.
 
@@ -235,6 +239,7 @@ def j0(x: Any, /) -> Tensor:
     return apply(_bessel_j, (x,), {"n": 0})
 
 
+@explained
 def j1(x: Any, /) -> Tensor:
     """Bessel function of the first kind of order 1, elementwise: ``d j1(x) = (j0(x) - j2(x)) / 2 dx``.
 
@@ -249,6 +254,7 @@ def j1(x: Any, /) -> Tensor:
     return apply(_bessel_j, (x,), {"n": 1})
 
 
+@explained
 def y0(x: Any, /) -> Tensor:
     """Bessel function of the second kind of order 0, elementwise: ``d y0(x) = -y1(x) dx``.
 
@@ -263,6 +269,7 @@ def y0(x: Any, /) -> Tensor:
     return apply(_bessel_y, (x,), {"n": 0})
 
 
+@explained
 def y1(x: Any, /) -> Tensor:
     """Bessel function of the second kind of order 1, elementwise: ``d y1(x) = (y0(x) - y2(x)) / 2 dx``.
 

@@ -11,6 +11,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.ops.families import primitive
+from everyo.ops.signatures import explained
 
 __all__ = ["sinc"]
 
@@ -90,6 +91,7 @@ def _reach(order: int) -> float:
     return 2 + order / 2 if order else 0.0
 
 
+@explained
 def sinc(x: Any, /) -> Tensor:
     """Cardinal sine ``sin(pi x) / (pi x)``, elementwise; 1 at 0 and 0 at infinity.
 

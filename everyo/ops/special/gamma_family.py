@@ -13,6 +13,7 @@ from everyo.errors import ArgumentError
 from everyo.ops.axes import as_integer
 from everyo.ops.families import elementwise, primitive
 from everyo.ops.reductions import inexact
+from everyo.ops.signatures import explained
 from everyo.ops.special.kernels import in_double, real
 
 __all__ = ["beta", "betaln", "digamma", "gamma", "gammaln", "multigammaln", "polygamma", "psi"]
@@ -199,6 +200,7 @@ def polygamma_step(x: Any, n: int) -> Any:
     return (-1.0) ** n * math.factorial(n) / x ** (n + 1)
 
 
+@explained
 def polygamma(n: int, x: Any, /) -> Tensor:
     """Derivative of order `n` of `digamma`, elementwise: ``d polygamma(n, x) = polygamma(n + 1, x) dx``.
 
@@ -364,6 +366,7 @@ def betaln(xp: Any, x1: Any, x2: Any) -> Any:
     return real(xp, "betaln", x1, x2)
 
 
+@explained
 def multigammaln(x: Any, d: int, /) -> Tensor:
     """Logarithm of the multivariate gamma function of dimension `d`, elementwise.
 

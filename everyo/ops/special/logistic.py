@@ -7,11 +7,13 @@ from typing import Any
 from everyo.core.tensor import Tensor
 from everyo.ops.activations import log_sigmoid, sigmoid
 from everyo.ops.families import elementwise
+from everyo.ops.signatures import explained
 from everyo.ops.special.kernels import real
 
 __all__ = ["expit", "log_expit", "logit"]
 
 
+@explained
 def expit(x: Any, /) -> Tensor:
     """Logistic function ``1 / (1 + exp(-x))``: the same as `everyo.sigmoid`.
 
@@ -24,6 +26,7 @@ def expit(x: Any, /) -> Tensor:
     return sigmoid(x)
 
 
+@explained
 def log_expit(x: Any, /) -> Tensor:
     """Logarithm of `expit`, without overflow: the same as `everyo.log_sigmoid`.
 

@@ -10,6 +10,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.ops.families import primitive
+from everyo.ops.signatures import explained
 from everyo.ops.special.gamma_family import BERNOULLI
 from everyo.ops.special.kernels import in_double, real
 
@@ -79,6 +80,7 @@ def _zeta(xp: Any, x: Any, q: Any, *, order: int = 0) -> Any:
     return in_double(xp, evaluate, x, q)
 
 
+@explained
 def zeta(x: Any, q: Any = 1.0, /) -> Tensor:
     """Hurwitz zeta function, the sum of ``(k + q)**-x`` for k from 0 on, elementwise; Riemann's for q = 1.
 

@@ -22,6 +22,7 @@ from everyo.errors import (
 )
 from everyo.ops.creation import from_numpy
 from everyo.ops.data_types import result_type
+from everyo.ops.signatures import explained
 from everyo.transforms.callables import require_function
 from everyo.transforms.derivatives import gradient_of, vjp
 from everyo.transforms.forward import jvp
@@ -332,6 +333,7 @@ def _equal(left: Any, right: Any) -> bool:
     return left.shape == right.shape and left.nnz == right.nnz and (left != right).nnz == 0
 
 
+@explained
 def sparse_jacobian(
     function: Function,
     x: Any = None,
@@ -414,6 +416,7 @@ def sparse_jacobian(
     return made if x is None else made(x)
 
 
+@explained
 def sparse_hessian(
     function: Function,
     x: Any = None,
