@@ -278,6 +278,11 @@ def unique_all(x: Any, /) -> UniqueAll:
 # ---- two sets
 
 
+def _by_elements(isin: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    """Look up a batch of elements at once, and one set after the other."""
+    return looped(isin, inputs, batched, size, params) if batched[1] else isin(*inputs, **params)
+
+
 @primitive(
     None,
     None,
@@ -287,9 +292,7 @@ def unique_all(x: Any, /) -> UniqueAll:
         sample(Values([[1.0, 2.0], [3.0, 4.0]]), Values([2.0, 3.0]), invert=False, kind=None),
         sample(Values([1, 2]), Values([[2], [5]]), invert=True, kind="sort"),
     ],
-    batch=lambda isin, inputs, batched, size, params: (
-        looped(isin, inputs, batched, size, params) if batched[1] else isin(*inputs, **params)
-    ),
+    batch=_by_elements,
 )
 def _isin(xp: Any, x1: Any, x2: Any, *, invert: bool, kind: str | None) -> Any:
     return xp.isin(x1, x2, invert=invert, kind=kind)
