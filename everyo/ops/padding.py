@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -214,15 +215,24 @@ def _rim_shape(x: Tensor, axis: int, width: int) -> tuple[int, ...]:
 
 def _copied(x: Tensor, axis: int, width: Pair, mode: str) -> Tensor:
     xp, n, lead = x.backend.xp, x.shape[axis], (slice(None),) * axis
-    outside = xp.arange(-width[0], 0), xp.arange(n, n + width[1])
-    before, after = (x[(*lead, _images(xp, places, n, mode))] for places in outside)
+    skipped = int(mode == "reflect")
+    if mode == "edge":
+        ends = x[(*lead, slice(0, 1))], x[(*lead, slice(n - 1, n))]
+        before, after = (broadcast_to(end, _rim_shape(x, axis, w)) for end, w in zip(ends, width))
+    elif builtins.max(width) > n - skipped:  # some elements are copied several times
+        outside = xp.arange(-width[0], 0), xp.arange(n, n + width[1])
+        before, after = (x[(*lead, _images(xp, places, n, mode))] for places in outside)
+    elif mode == "wrap":
+        before, after = x[(*lead, slice(n - width[0], n))], x[(*lead, slice(0, width[1]))]
+    else:
+        last = n - skipped
+        before = flip(x[(*lead, slice(skipped, skipped + width[0]))], axis=axis)
+        after = flip(x[(*lead, slice(last - width[1], last))], axis=axis)
     return concat([before, x, after], axis=axis)
 
 
 def _images(xp: Any, places: Any, n: int, mode: str) -> Any:
     """Return which of `n` elements stand at places outside."""
-    if mode == "edge":
-        return xp.clip(places, 0, n - 1)
     if mode == "wrap":
         return places % n
     twice = int(mode == "symmetric")  # whether the outermost elements are mirrored too
