@@ -53,6 +53,8 @@ def test_insert_and_delete_at_every_kind_of_place(obj, axis):
 def test_values_follow_the_array_that_they_are_inserted_into():
     same(eo.insert(np.array([1, 2]), 1, 2.7), np.insert(np.array([1, 2]), 1, 2.7))
     same(eo.insert(V, [1, 3], [7.0, 8.0]), np.insert(V, [1, 3], [7.0, 8.0]))
+    for one in ([1], np.array([1]), slice(1, 2)):  # as many slices as there are values
+        same(eo.insert(M, one, -M[:2], 0), np.insert(M, one, -M[:2], 0))
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,7 @@ def test_values_follow_the_array_that_they_are_inserted_into():
         lambda x, y: eo.delete(x * y, [0, 2], axis=1),
         lambda x, y: eo.insert(x, [1, 1], y[:, :2], axis=1),
         lambda x, y: eo.insert(x, 2, y[0], axis=0),
+        lambda x, y: eo.insert(x, [1], y[:2], axis=0),
         lambda x, y: (x * y)[eo.ix_([0, 2], [1, 1])],
         lambda x, y: eo.choose([[0, 1, 1, 0]], [x, y]),
         lambda x, y: eo.partition(x * y, 2, axis=1)[:, 2],

@@ -406,6 +406,7 @@ def insert(x: Any, obj: Any, values: Any, /, axis: int | None = None) -> Tensor:
     values = reshape(values, (1,) * (x.ndim - values.ndim) + values.shape)
     if getattr(obj, "ndim", 0) == 0 and not isinstance(obj, (slice, Sequence)):
         values = moveaxis(values, 0, axis)
+    if places.size == 1:
         places = xp.repeat(places, values.shape[axis])
     values = broadcast_to(values, (*x.shape[:axis], places.size, *x.shape[axis + 1 :]))
     if places.size and xp.all(places == places[0]):
