@@ -416,3 +416,15 @@ def test_what_stays_inside_is_no_leak():
         return total["sum"]
 
     assert eo.compile(f)(X).tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize("slots", [("total",), ("first", "total"), {"total": "its doc"}])
+def test_the_slot_of_a_value_is_named(slots):
+    thing = type("Sub", (type("Own", (), {"__slots__": slots}),), {"__slots__": ()})()
+
+    def f(x):
+        thing.total = x * 2
+        return x
+
+    with pytest.raises(CompileError, match="'total'"):
+        eo.compile(f)(X)

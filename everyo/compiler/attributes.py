@@ -16,7 +16,7 @@ from everyo.core.settings import kept, still, watched, while_traced
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 
-_MISSING = object()
+MISSING = object()  # what stands for no attribute
 _READ = "__getattribute__"
 
 
@@ -50,14 +50,14 @@ def _of_class(kind: type, name: str) -> Any:
     for each in kind.__mro__:
         if name in each.__dict__:
             return each.__dict__[name]
-    return _MISSING
+    return MISSING
 
 
 def _in_slot(slot: Any, x: Any) -> Any:
     try:
         return slot.__get__(x)
     except AttributeError:
-        return _MISSING
+        return MISSING
 
 
 def _of_trace(value: Any) -> bool:
@@ -97,8 +97,8 @@ class Classes:
         if (kind, name) in self._held:
             return
         value = self._held[kind, name] = kept(found)
-        seen = getattr(kind, name, _MISSING)
-        if value is found and seen is getattr(kind, name, _MISSING):
+        seen = getattr(kind, name, MISSING)
+        if value is found and seen is getattr(kind, name, MISSING):
             kinds, names, values = self._at_once
             kinds.append(kind)
             names.append(name)
@@ -109,7 +109,7 @@ class Classes:
     def hold(self) -> bool:
         """Whether all of it is there, which most often is told without a loop of Python's."""
         kinds, names, seen = self._at_once
-        alike = all(map(is_, map(getattr, kinds, names, repeat(_MISSING)), seen))
+        alike = all(map(is_, map(getattr, kinds, names, repeat(MISSING)), seen))
         return all(
             still(_of_class(*place), self._held[place]) for place in (self._singly if alike else self._held)
         )
@@ -147,7 +147,7 @@ class Attributes:
                 return
             note.size = len(holds)
         for each in tuple(holds) if name == "__dict__" else (name,):
-            value = holds.get(each, _MISSING)
+            value = holds.get(each, MISSING)
             if not _of_trace(value):
                 note.held.setdefault(each, kept(value))
         if name not in holds and name != "__dict__":
@@ -162,12 +162,18 @@ class Attributes:
             if not _of_trace(value):
                 note.slots.setdefault(name, (found, kept(value)))
 
-    def unread(self, attributes: Any, name: Any) -> bool:
-        """Whether attributes are those of a module that was looked at, but not under this name."""
+    def unread(self, attributes: Any, name: Any, old: Any) -> bool:
+        """Whether attributes are those of a module that was looked at, but not while this one was the old.
+
+        What was read of it is forgotten then: it was what the function itself had put there.
+        """
         for note in self._notes:
             x = note.module()
             if x is not None and x.__dict__ is attributes:
-                return name not in note.held
+                if name in note.held and still(old, note.held[name]):
+                    return False
+                note.held.pop(name, None)
+                return True
         return False
 
     def hold(self) -> bool:
@@ -184,7 +190,7 @@ class Attributes:
                 return False
             now = x.__dict__
             for name, value in note.held.items():
-                if not still(now.get(name, _MISSING), value):
+                if not still(now.get(name, MISSING), value):
                     return False
             if (note.slots or note.size is not None) and not note.rest_holds(x):
                 return False

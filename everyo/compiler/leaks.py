@@ -1,6 +1,6 @@
-"""Values of a program that the traced function has put where they outlive it.
+"""Values of a program that the traced function has put where they outlive it, and tensors that trade places.
 
-A variable, attribute or item that is given a computed tensor would hold it in eager code. A program does not
+A variable, attribute or item that is given another tensor would hold it in eager code. A program does not
 write there, so that the next call would not find it: it is an error, and what was there before is put back.
 
 Nothing but its result may lead to a value of a trace once that is over, so that one which is still there has
@@ -16,15 +16,15 @@ import types
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from operator import is_
+from typing import Any
 
 import numpy as np
 
+from everyo.compiler.attributes import MISSING, Attributes
 from everyo.core.tensor import Tensor
 from everyo.errors import CompileError
-
-if TYPE_CHECKING:
-    from everyo.compiler.attributes import Attributes
 
 MANY = 10_000  # objects that are looked into
 FAR = 8  # steps from a value to what keeps it
@@ -33,28 +33,30 @@ LONG = 1_000  # items of a container from which on it is taken for data
 _DATA = (Tensor, np.ndarray, np.generic, str, bytes, int, float, complex, type(None))
 _LIBRARIES = {*sys.stdlib_module_names, "everyo", "numpy", "optree", "scipy"}
 _CACHE = type(functools.lru_cache(len))
-_MISSING = object()
 _NOTHING = types.MappingProxyType[str, Any]({})
 
 Contents = list[Any] | dict[Any, Any]
 Made = weakref.ref[Any]  # a value of a trace
+NAMED = "the variable, attribute or item {!r}"
 
 
 class Place:
     """Something that holds values: how to read and to write all of them, and what they were.
 
-    `attributes` is the dict of an object's own, where it is that.
+    `attributes` is the dict of an object's own, where it is that. `name` says in words where a value is, with
+    its key; it is empty where values have no keys.
     """
 
-    __slots__ = ("attributes", "before", "read", "write")
+    __slots__ = ("attributes", "before", "name", "read", "write")
 
     def __init__(
         self,
         read: Callable[[], Contents],
         write: Callable[[Any], None],
         attributes: dict[str, Any] | None = None,
+        name: str = "",
     ) -> None:
-        self.read, self.write, self.attributes = read, write, attributes
+        self.read, self.write, self.attributes, self.name = read, write, attributes, name
         self.before: Any = read()
 
     def leads_to(self, kept: set[int]) -> bool:
@@ -62,9 +64,25 @@ class Place:
         old = set(map(id, _values(self.before)))
         return any(_leads_to(kept, x) for x in _values(self.read()) if id(x) not in old)
 
+    def traded(self) -> str | None:
+        """Return in words where a tensor, or what leads to some, has made room for others; None without."""
+        before, now = self.before, self.read()
+        if not self.name or (len(now) == len(before) and all(map(is_, _all(before), _all(now)))):
+            return None
+        new = now if isinstance(now, dict) else dict(enumerate(now))
+        for key, old in before.items() if isinstance(before, dict) else enumerate(before):
+            found = _tensors(new.get(key)) if new.get(key) is not old else []
+            if found and _tensors(old) not in ([], found):
+                return self.name.format(key)
+        return None
+
 
 def _values(contents: Contents) -> Iterable[Any]:
     return contents.values() if isinstance(contents, dict) else contents
+
+
+def _all(contents: Contents) -> Iterable[Any]:
+    return chain(contents, contents.values()) if isinstance(contents, dict) else contents
 
 
 class Places:
@@ -89,10 +107,13 @@ class Places:
             waiting += _behind(x)
 
     def put_back(self, made: Sequence[Made]) -> None:
-        """Let what leads to values of a trace now hold what it held before."""
+        """Let what leads to values of a trace, or to other tensors, now hold what it held before."""
         kept = {id(x()) for x in made} - {id(None)}
         for place in self._places if kept else ():
             if place.leads_to(kept):
+                place.write(place.before)
+        for place in self._places:
+            if place.traded() is not None:
                 place.write(place.before)
 
     def put_back_own(self, attributes: Attributes) -> None:
@@ -100,12 +121,29 @@ class Places:
         objects = [(p.attributes, p.before) for p in self._places if p.attributes is not None]
         for now, before in objects:
             for name, value in list(now.items()):
-                old = before.get(name, _MISSING)
-                if value is not old and _is(value, Tensor) and attributes.unread(now, name):
+                old = before.get(name, MISSING)
+                if value is not old and _is(value, Tensor) and attributes.unread(now, name, old):
                     _put(now, name, old)
 
     def check(self, made: Sequence[Made]) -> None:
-        """Raise CompileError where values of a trace are still there; put back what was there before them."""
+        """Raise CompileError where tensors are not where they were; put back what was there before.
+
+        Those are values of a trace that are still there, or others that have traded places.
+        """
+        self._check_computed(made)
+        where = next(filter(None, (place.traded() for place in self._places)), None)
+        if where is None:
+            return
+        self.put_back(made)
+        raise CompileError(
+            "the function gives a place that holds a tensor another one, which the program cannot do",
+            operation="compile",
+            expected="each tensor where it is, written into where it changes",
+            found=f"another tensor in {where}",
+            remedy="write into the tensor that is there, name[...] = other, or return the other one",
+        )
+
+    def _check_computed(self, made: Sequence[Made]) -> None:
         if not any(x() is not None for x in made):
             return
         gc.collect()  # what only leads to itself
@@ -124,15 +162,23 @@ class Places:
 
 
 def _leads_to(kept: set[int], x: Any) -> bool:
+    return any(id(y) in kept for y in _reached(x, ()))
+
+
+def _tensors(x: Any) -> list[int]:
+    """Return the ids of the tensors that a value leads to, in the order in which they are found."""
+    return [id(y) for y in _reached(x, _DATA) if _is(y, Tensor)]
+
+
+def _reached(x: Any, ends: tuple[type, ...]) -> Iterator[Any]:
+    """Yield what a value leads to, itself included; `ends` are types that are not looked into."""
     waiting, seen = [x], set[int]()
     for x in waiting:  # which grows meanwhile
-        if id(x) in kept:
-            return True
-        if id(x) in seen or len(seen) > LONG or _is(x, (type, types.ModuleType, types.FrameType)):
+        yield x
+        if id(x) in seen or len(seen) > LONG or _is(x, (type, types.ModuleType, types.FrameType, *ends)):
             continue
         seen.add(id(x))
         waiting += _held(x) if _is(x, types.FunctionType) else gc.get_referents(x)
-    return False
 
 
 def _place(kept: list[Any]) -> str:
@@ -156,9 +202,10 @@ def _words(holder: Any, ids: set[int]) -> str | None:
     if _is(holder, list):
         return f"item {[id(item) in ids for item in list.__iter__(holder)].index(True)} of a list"
     items = dict.items(holder) if _is(holder, dict) else _attributes_of(holder).items()
-    for key, item in items:
+    slots = ((slot.__name__, x) for slot in _slots(holder) for x in _slot(holder, slot).before)
+    for key, item in chain(items, slots):
         if id(item) in ids:
-            return f"the variable, attribute or item {key!r}"
+            return NAMED.format(key)
     return f"a {type(holder).__name__}" if _is(holder, (dict, set, deque)) else None
 
 
@@ -217,7 +264,8 @@ def _sequence(x: Any) -> Place:
         kind.clear(x)
         (set.update if kind is set else kind.extend)(x, before)
 
-    return Place(lambda: [*kind.__iter__(x)], write)
+    name = "" if kind is set else f"item {{}} of a {kind.__name__}"
+    return Place(lambda: [*kind.__iter__(x)], write, name=name)
 
 
 def _dict(x: dict[Any, Any], attributes: dict[str, Any] | None = None) -> Place:
@@ -228,7 +276,7 @@ def _dict(x: dict[Any, Any], attributes: dict[str, Any] | None = None) -> Place:
         for key, value in before.items():
             kind.__setitem__(x, key, value)
 
-    return Place(lambda: dict(kind.items(x)), write, attributes)
+    return Place(lambda: dict(kind.items(x)), write, attributes, NAMED)
 
 
 def _cell(x: types.CellType) -> Place:
@@ -244,7 +292,7 @@ def _cell(x: types.CellType) -> Place:
         else:
             del x.cell_contents
 
-    return Place(read, write)
+    return Place(read, write, name="a variable that a function keeps")
 
 
 def _cache(x: Any) -> Place:
@@ -273,12 +321,13 @@ def _held(f: types.FunctionType) -> list[Any]:
 def _variable(space: dict[str, Any], name: str) -> Place:
     return Place(
         lambda: [space[name]] if name in space else [],
-        lambda before: _put(space, name, before[0] if before else _MISSING),
+        lambda before: _put(space, name, before[0] if before else MISSING),
+        name=NAMED.format(name),
     )
 
 
 def _put(space: dict[str, Any], name: str, value: Any) -> None:
-    if value is _MISSING:
+    if value is MISSING:
         del space[name]
     else:
         space[name] = value
@@ -300,10 +349,10 @@ def _class(x: type) -> Place:
         for name in now.keys() - before:
             type.__delattr__(x, name)
         for name, value in before.items():
-            if now.get(name, _MISSING) is not value:
+            if now.get(name, MISSING) is not value:
                 type.__setattr__(x, name, value)
 
-    return Place(lambda: dict(_attributes_of(x)), write)
+    return Place(lambda: dict(_attributes_of(x)), write, name=NAMED)
 
 
 def _of_object(x: Any) -> Iterator[Place]:
@@ -311,15 +360,19 @@ def _of_object(x: Any) -> Iterator[Place]:
     attributes = _attributes_of(x)
     if type(attributes) is dict:
         yield _dict(attributes, attributes)
+    yield from (_slot(x, slot) for slot in _slots(x))
+
+
+def _slots(x: Any) -> list[types.MemberDescriptorType]:
+    """Return the slots that classes of the user's give an object."""
     classes = [_attributes_of(kind) for kind in type.__getattribute__(type(x), "__mro__")]
-    slots = [
+    return [
         slot
         for kind in classes
         if "__slots__" in kind and not _is_library(kind.get("__module__"))
         for slot in kind.values()
         if type(slot) is types.MemberDescriptorType
     ]
-    yield from (_slot(x, slot) for slot in slots)
 
 
 def _slot(x: Any, slot: types.MemberDescriptorType) -> Place:
@@ -335,7 +388,7 @@ def _slot(x: Any, slot: types.MemberDescriptorType) -> Place:
         else:
             slot.__delete__(x)
 
-    return Place(read, write)
+    return Place(read, write, name=NAMED.format(slot.__name__))
 
 
 @functools.lru_cache(maxsize=1024)
