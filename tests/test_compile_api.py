@@ -334,3 +334,17 @@ def test_an_array_that_changes_shares_no_memory():
         assert a.tolist() == [0.0, 1.0, 2.0, 3.0]
     assert eo.compile(f)(a[:2], a[2:]).tolist() == [2.0, 3.0]
     assert a.tolist() == [5.0, 1.0, 2.0, 3.0]
+
+
+def test_views_that_have_no_element_in_common_are_apart():
+    def f(a, b):
+        a += b
+        return a * 1
+
+    buffer, matrix = np.arange(6.0), np.arange(6.0).reshape(3, 2)
+    assert eo.compile(f)(buffer[::2], buffer[1::2]).tolist() == [1.0, 5.0, 9.0]
+    assert buffer.tolist() == [1.0, 1.0, 5.0, 3.0, 9.0, 5.0]
+    eo.compile(f)(matrix[:, 0], matrix[:, 1])
+    assert matrix.tolist() == [[1.0, 1.0], [5.0, 3.0], [9.0, 5.0]]
+    with pytest.raises(ArgumentError, match="shares memory with another argument"):
+        eo.compile(f)(buffer[::2], buffer[:3])

@@ -26,6 +26,8 @@ from everyo.errors import ArgumentError
 from everyo.ops.creation import as_tensor
 from everyo.transforms.trees import EXACT, unflatten
 
+EFFORT = 10_000  # steps for the question whether two arrays have an element in common
+
 
 def states_of(tracer: Tracer, results: int) -> list[State]:
     """Return which inputs of a traced program and outputs, which follow `results`, are of the same cells."""
@@ -277,7 +279,7 @@ def _check_apart(changed: Any, others: Sequence[Any]) -> None:
     """Raise where other arguments have elements of an array that the function changes."""
     for x in others:
         array = getattr(x, "data", None) if isinstance(x, Tensor) else x
-        if isinstance(array, np.ndarray) and np.may_share_memory(changed, array):
+        if isinstance(array, np.ndarray) and _shares(changed, array):
             raise ArgumentError(
                 "the function changes an array in place that shares memory with another argument",
                 operation="compile",
@@ -285,6 +287,14 @@ def _check_apart(changed: Any, others: Sequence[Any]) -> None:
                 found="an array and a view of it, or two views of one array",
                 remedy="pass a copy: x.copy()",
             )
+
+
+def _shares(a: Any, b: Any) -> bool:
+    """Whether two arrays have an element in common, or may have one where that is hard to tell."""
+    try:
+        return bool(np.shares_memory(a, b, max_work=EFFORT))  # type: ignore[arg-type]  # NumPy takes any number
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _hooks(x: Tensor) -> tuple[int, ...] | None:
