@@ -47,7 +47,17 @@ _STARTS = "_runs: op.astype(starts, dtype=values.dtype)  ->  starts"
 _PIVOT = "op.real(summed(where * v, -2))  ->  summed(where * v, -2)"
 _REAL = "the largest element of a vector is real"
 _ZEROS = "op.zeros_like(op.matrix_diagonal(x))"
+_CHAIN = (
+    "k * p  ->  k", "k * p  ->  p", "k * p * (m + n)  ->  k * p", "k * p * (m + n)  ->  m + n",
+    "k + p  ->  k", "k + p  ->  k - p", "k + p  ->  p", "m * n  ->  m", "m * n  ->  n",
+    "m * n * (k + p)  ->  k + p", "m * n * (k + p)  ->  m * n", "m + n  ->  m", "m + n  ->  m - n",
+    "m + n  ->  n",
+)  # fmt: skip
+_LIMIT = "EQUAL * k * finfo(real_of(x.dtype)).eps  ->  finfo(real_of(x.dtype)).eps"
+_CUTS = ("EQUAL * k  ->  EQUAL", "EQUAL * k  ->  k", _LIMIT)
 EXPLAINED: dict[tuple[str, str, str], str] = {
+    **{("*", "chain", f"chain: {text}"): "the order of products, not their value" for text in _CHAIN},
+    **{("*", "cuts", f"cuts: {text}"): "near the limit both rules hold" for text in _CUTS},
     ("*", "ratio_or_zero", "ratio_or_zero: op.where(zero, 1, y)  ->  y"): _REPAIRED,
     ("sign", "ratio_or_zero", _RATIO): "the numerator is quadratic in sign(0) = 0",
     ("vector_norm", "_slope", "_slope: op.where(flat, 1, size)  ->  size"): _REPAIRED,

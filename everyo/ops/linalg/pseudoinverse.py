@@ -77,10 +77,8 @@ def cuts(x: Any, rtol: Any) -> bool:
 def cut_share(x: Any, p: Any, t: Any, rtol: Any) -> Any:
     """Return M for the change `t` of matrices with the pseudoinverses `p`; it is its own adjoint."""
     xh, ph, th = adjoint(x), adjoint(p), adjoint(t)
-    rest = x - chain(x, p, x)  # A2
-    resth = adjoint(rest)
-    left = chain(rest, chain(resth, t, p) + th, ph)
-    right = chain(resth, chain(rest, th, ph) + t, p)
+    left = chain(x, chain(xh, t, p) + th, ph)  # of whose A the division keeps A2 alone
+    right = chain(xh, chain(x, th, ph) + t, p)
     return _resolved(x, left, rtol) + adjoint(_resolved(xh, right, rtol))
 
 
@@ -126,7 +124,7 @@ def _resolvent_vjp(g: Any, needs: Any, x: Any, w: Any, out: Any, rtol: Any) -> t
         return None, conjugate(y)
     p = op.pinv(x, rtol=rtol)
     xh, ph, wh, yh, zh = (adjoint(a) for a in (x, p, w, y, out))
-    projectors = chain(ph, wh, y) + chain(ph, zh, h) - chain(y, wh, ph) - chain(h, zh, ph)
+    projectors = chain(ph, wh, y) + chain(ph, zh, h) - chain(y, wh, ph)  # zh @ ph is 0
     squares = chain(y, zh, x) + chain(out, yh, x) - chain(x, zh, y) - chain(x, yh, out)
     by_inverse = chain(wh, y, xh) + chain(zh, h, xh) - chain(xh, y, wh) - chain(xh, h, zh)
     moved = conjugate(pinv_vjp(conjugate(by_inverse), x, p, rtol))
