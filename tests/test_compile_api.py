@@ -348,3 +348,17 @@ def test_views_that_have_no_element_in_common_are_apart():
     assert matrix.tolist() == [[1.0, 1.0], [5.0, 3.0], [9.0, 5.0]]
     with pytest.raises(ArgumentError, match="shares memory with another argument"):
         eo.compile(f)(buffer[::2], buffer[:3])
+
+
+def test_a_static_argument_of_a_function_without_a_signature_has_no_name():
+    class Scaled:
+        __signature__ = "none"
+
+        def __call__(self, x, n):
+            return x * n
+
+    f = eo.compile(Scaled(), static_argnums=-1)
+    for n in range(8):
+        f(ONE, n)
+    with pytest.warns(UserWarning, match="a static argument keeps changing"):
+        f(ONE, 8)

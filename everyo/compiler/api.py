@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 import sys
 import warnings
@@ -23,7 +22,7 @@ from everyo.compiler.native import require
 from everyo.compiler.passes import remove_dead, seen
 from everyo.compiler.primitives import primitive_of
 from everyo.compiler.program import Program
-from everyo.compiler.recompiling import what_changes
+from everyo.compiler.recompiling import parameters_of, what_changes
 from everyo.compiler.trace import Tracer, leads_back
 from everyo.core.dtypes import get_default_dtype
 from everyo.core.keys import typed
@@ -170,11 +169,7 @@ class Compiled:
     @functools.cached_property
     def _static_names(self) -> frozenset[str]:
         """The names of the static arguments, by which they may be given too."""
-        try:
-            parameters = list(inspect.signature(self.f).parameters.values())
-        except (TypeError, ValueError):
-            return frozenset()
-        named = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        named = [p.name for p in parameters_of(self.f) if p.kind is p.POSITIONAL_OR_KEYWORD]
         return frozenset(named[n] for n in self.static_argnums if -len(named) <= n < len(named))
 
     def _compile(
@@ -423,10 +418,7 @@ def _from_the_front(f: Callable[..., Any], positions: tuple[int, ...]) -> tuple[
     """Return positions counted from the first parameter; those of a function that takes any number stay."""
     if min(positions, default=0) >= 0:
         return positions
-    try:
-        parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):
-        return positions
+    parameters = parameters_of(f)
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return positions
     count = sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)

@@ -20,7 +20,7 @@ def what_changes(f: Callable[..., Any], keys: Sequence[Any], static: Sequence[in
     static : sequence of int
         The positions of static arguments, negative ones from the end.
     """
-    names = _parameters(f)
+    names = [p.name for p in parameters_of(f) if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     fixed = sorted(i + len(names) if i < 0 else i for i in static)
     dynamic = [name for i, name in enumerate(names) if i not in fixed]
     arguments: dict[str, set[Any]] = {}
@@ -35,18 +35,18 @@ def what_changes(f: Callable[..., Any], keys: Sequence[Any], static: Sequence[in
     statics = [set(column) for column in zip(*(key[2] for key in keys))]
     moving = [i for i, values in enumerate(statics) if len(values) > 1]
     if moving:
-        known = len(statics) == len(fixed) and fixed[-1] < len(names)
+        known = len(statics) == len(fixed) and fixed[0] >= 0 and fixed[-1] < len(names)
         name = names[fixed[moving[0]]] if known else ""
         return f"static argument {name!r} keeps changing" if name else "a static argument keeps changing"
     return "what it reads outside keeps changing"
 
 
-def _parameters(f: Callable[..., Any]) -> list[str]:
+def parameters_of(f: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters of a function; none where it does not say them."""
     try:
-        parameters = list(inspect.signature(f).parameters.values())
+        return list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
         return []
-    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def _arguments(structure: Any, kinds: Sequence[Any], names: list[str]) -> Iterator[tuple[str, Any, Any]]:

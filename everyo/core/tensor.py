@@ -87,7 +87,7 @@ class Tensor(Readable):
     @property
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes."""
-        return self.data.shape  # type: ignore[no-any-return]
+        return self.data.shape  # type: ignore[no-any-return] # arrays of any backend are Any
 
     @property
     def dtype(self) -> Any:
@@ -110,7 +110,7 @@ class Tensor(Readable):
     @property
     def itemsize(self) -> int:
         """Bytes an element."""
-        return self.dtype.itemsize  # type: ignore[no-any-return]
+        return self.dtype.itemsize  # type: ignore[no-any-return] # likewise
 
     @property
     def nbytes(self) -> int:
