@@ -9,10 +9,16 @@ import argparse
 import sys
 from pathlib import Path
 
+import numpy as np
+
 import everyo
 from everyo.compiler.lowering import LOWERINGS
+from everyo.core.dispatch import wrap
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, rule_arguments
 from everyo.core.registry import primitives
+from everyo.errors import DTypeError, UnsupportedOperationError
+from everyo.testing.point import Point, pull
+from everyo.testing.primitives import Call
 
 PAGE = Path(__file__).parents[1] / "docs" / "operations.md"
 
@@ -33,10 +39,13 @@ those of the operations.
 RULES = """
 ## Operations with a public name
 
-Every one with its family, how its derivatives in reverse (vjp) and forward mode (jvp) are given, how `vmap`
-batches it, what a node of it keeps for the backward pass, and what a compiled function makes of it: machine
-code of its own, or a call of the eager kernel. Derivatives of any order follow, because rules are written in
-operations.
+Every one with its family, how its derivatives in reverse (vjp) and forward mode (jvp) are given, the second
+order, how `vmap` batches it, what a node of it keeps for the backward pass, and what a compiled function
+makes of it: machine code of its own, or a call of the eager kernel.
+
+Derivatives of any order follow, because rules are written in operations. The second order is found on each
+operation's samples: "by the rules" where the gradient is recorded again, and the suite compares the gradient
+of that gradient, and that of the tangents, with differences; "zero" where the gradient depends on no input.
 
 """
 INTERNAL = """
@@ -45,8 +54,8 @@ INTERNAL = """
 Into which public functions and rules resolve; they are no part of the interface.
 
 """
-COLUMNS = """| operation | family | vjp | jvp | batch | kept for the backward pass | compiled |
-| --- | --- | --- | --- | --- | --- | --- |
+COLUMNS = """| operation | family | vjp | jvp | second order | batch | kept for the backward pass | compiled |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 """
 NAMESPACES = ("everyo", "everyo.linalg", "everyo.fft", "everyo.special", "everyo.random")
 
@@ -59,6 +68,31 @@ def _rule(rule: object, missing: str) -> str:
     if rule is BILINEAR:
         return "product rule"
     return "joint rule" if callable(rule) else "a rule for each input"
+
+
+def _second_order(primitive: Primitive) -> str:
+    """Return what becomes of a gradient that is differentiated again, on any sample of the primitive."""
+    if primitive.vjp is None or primitive.samples is None:
+        return ""
+    calls = (
+        Call(primitive, sample, dtype)
+        for dtype in ("float64", "complex128")
+        for sample in primitive.samples()
+    )
+    with np.errstate(all="ignore"):
+        return "by the rules" if any(map(_records_its_gradient, calls)) else "zero"
+
+
+def _records_its_gradient(call: Call) -> bool:
+    if not call.wrt:
+        return False
+    try:
+        point = Point(call, call.points, call.primitive.name)
+        leaves, results = point.recorded()
+        gradients = pull(results, leaves, [wrap(w) for w in point.weights(0)], True)
+    except (DTypeError, UnsupportedOperationError):  # it does not take complex numbers
+        return False
+    return any(g.requires_grad for g in gradients)
 
 
 def _kept(primitive: Primitive) -> str:
@@ -82,8 +116,8 @@ def page() -> str:
         batch = {"rule": "shifts axes", "refused": "refused: the shape depends on values"}.get(batch, batch)
         cells = (
             f"`{name}`", primitive.family, _rule(primitive.vjp, primitive.missing),
-            _rule(primitive.jvp, primitive.missing), batch, _kept(primitive),
-            "native" if name in LOWERINGS else "call",
+            _rule(primitive.jvp, primitive.missing), _second_order(primitive), batch,
+            _kept(primitive), "native" if name in LOWERINGS else "call",
         )  # fmt: skip
         rows[name in listed].append("| " + " | ".join(cells) + " |\n")
     found = [
