@@ -382,6 +382,21 @@ def test_memory_is_shared_with_numpy_both_ways(dtype):
     assert x.__dlpack_device__() == (1, 0)
 
 
+@pytest.mark.parametrize("dtype", ALL)
+def test_memory_is_shared_with_pytorch_both_ways(dtype):
+    torch = pytest.importorskip("torch", reason="PyTorch comes with the benchmarks' environments only")
+    a = np.array([[1, 0], [3, 1]]).astype(dtype)
+    theirs = torch.from_numpy(a).mT
+    x = eo.from_dlpack(theirs)
+    assert np.shares_memory(x.numpy(), a)
+    np.testing.assert_array_equal(x.numpy(), a.T)
+    back = torch.from_dlpack(x)
+    assert (back.data_ptr(), back.stride(), back.dtype) == (a.ctypes.data, theirs.stride(), theirs.dtype)
+    empty = torch.from_dlpack(eo.zeros((0, 3), dtype=dtype))
+    assert (tuple(empty.shape), empty.dtype) == ((0, 3), theirs.dtype)
+    assert torch.from_dlpack(eo.tensor(1, dtype=dtype)).item() == 1
+
+
 def test_a_capsule_without_a_version_is_of_memory_that_may_be_written():
     frozen = np.arange(3.0)
     frozen.flags.writeable = False
