@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import everyo as eo
-from everyo.guidance import names, tables
+from everyo.guidance import Elsewhere, names, tables
 from everyo.ops import methods
 
 X = np.array([[3.0, 0.5, 0.25, 0.5], [0.5, 3.0, 0.5, 0.25], [0.25, 0.5, 3.0, 0.5], [0.5, 0.25, 0.5, 3.0]])
-TABLES = {"Tensor": tables.OF_TENSORS, **names.OF_NAMESPACES}
+TABLES = {"Tensor": tables.OF_TENSORS, "Module": names.OF_OBJECTS["modules"], **names.OF_NAMESPACES}
 HINTS = [(table, name, text) for table, known in TABLES.items() for name, text in known.items()]
 
 
@@ -27,6 +27,8 @@ def names_in_hints(folder):
     batch = eo.asarray(np.linspace(0.1, 1.2, 24).reshape(2, 3, 4))
     parameter = eo.nn.Parameter(x)
     parameter.grad = x * 1
+    module = eo.nn.Module()
+    module.register_buffer("n", x)
     path = str(folder / "tensors")
     eo.io.save_safetensors({"x": x}, path)
     np.savetxt(folder / "text", X)
@@ -41,8 +43,9 @@ def names_in_hints(folder):
         "f": lambda x, *rest: x * 2, "size": 2, "p": np.full(4, 0.25), "r": x, "angle": x, "bins": 3,
         "boundaries": eo.asarray([0.0, 1.0, 2.0]), "window": floats(4), "subscripts": "ij,jk",
         "kind": "real floating", "seed": 0, "parameters": [parameter], "lr": 0.1, "cov": x, "logits": x,
+        "parameter": parameter, "device": "cpu",
         "factor": eo.linalg.cholesky(x), "buffer": X.tobytes(), "tree": {"x": x}, "primals": (x,),
-        "tangents": (x,), "path": path, "text": "{}", "widths": 1, "module": eo.nn.Module(), "name": "n",
+        "tangents": (x,), "path": path, "text": "{}", "widths": 1, "module": module, "name": "n",
         "tensor": x, "rate": 0.1, "group": {}, "keys": x[0], "stop": 4, "step": 1, "z": floats(1, 1, 5),
         "coefficients": [1.0, 2.0], "beta": 1.0, "x0": np.array([1.0, 2.0]),
     }  # fmt: skip
@@ -65,7 +68,9 @@ OWN = {  # what some hints mean by the same names
         name: {"z": floats(1, 1, 5, 5), "x": floats(1, 1, 4, 4), "weight": floats(1, 1, 2, 2)}
         for name in ("ConvTranspose2d", "conv_transpose2d")
     },
-    "dynamic_slice_in_dim": {"n": 2},
+    "dynamic_slice_in_dim": {"n": 2}, "get_parameter": {"module": eo.nn.Linear(1, 1), "name": "bias"},
+    "get_submodule": {"name": ""},
+    "register_module": {"name": "part", "child": eo.nn.Linear(1, 1)},
     **{
         name: {"v": floats(2, 3, 4)}
         for name in ("scaled_dot_product_attention", "dot_product_attention", "MultiheadAttention")
@@ -139,6 +144,19 @@ def find(module, name):
 def test_namespaces_give_their_hints(module):
     for name, hint in names.OF_NAMESPACES[module].items():
         assert find(module, name) == f"module {module!r} has no attribute {name!r}; in EveryO: {hint}"
+
+
+def test_modules_give_their_hints():
+    assert {n for n, v in vars(eo.nn.Module).items() if isinstance(v, Elsewhere)} == set(
+        names.OF_OBJECTS["modules"]
+    )
+    for name, hint in names.OF_OBJECTS["modules"].items():
+        with pytest.raises(AttributeError) as caught:
+            getattr(eo.nn.Linear(1, 1), name)
+        assert str(caught.value) == f"'Linear' object has no attribute {name!r}; in EveryO: {hint}"
+    module = eo.nn.Module()
+    module.type = "dense"  # the names are free
+    assert module.type == "dense"
 
 
 def test_tensors_give_their_hints():

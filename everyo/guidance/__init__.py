@@ -15,3 +15,18 @@ def unknown_name(namespace: str) -> Callable[[str], object]:
         raise AttributeError(missing(name, namespace), name=name)
 
     return refuse
+
+
+class Elsewhere:
+    """In the place of a method that other libraries have: there is none, and the error says what is.
+
+    A ``__getattr__`` would slow the reading of all attributes, and hide the AttributeError of a property.
+    """
+
+    def __init__(self, name: str, table: str) -> None:
+        self.name, self.table = name, table
+
+    def __get__(self, instance: object, owner: type) -> object:
+        from everyo.guidance.names import missing_method
+
+        raise AttributeError(missing_method(self.name, owner.__name__, self.table), name=self.name)

@@ -6,6 +6,30 @@ import sys
 
 from everyo.guidance.tables import OF_ITS_TIME, OF_MODULE, OF_TENSORS
 
+# For names of objects.
+OF_OBJECTS = {
+    "tensors": OF_TENSORS,
+    "modules": {
+        "float": "module.to(eo.float32)",
+        "double": "module.to(eo.float64)",
+        "half": "module.to(eo.float16)",
+        "bfloat16": "module.to(eo.float16), or eo.float32",
+        "type": "module.to(dtype)",
+        "cpu": "not needed, as tensors are on the CPU",
+        "cuda": "tensors are on the CPU",
+        "compile": "eo.compile(module)",
+        "get_parameter": "dict(module.named_parameters())[name]",
+        "get_buffer": "dict(module.named_buffers())[name]",
+        "get_submodule": "dict(module.named_modules())[name]",
+        "register_module": "module.add_module(name, child)",
+        "to_empty": "module.to(device)",
+        **dict.fromkeys(
+            ("register_backward_hook", "register_full_backward_hook", "register_full_backward_pre_hook"),
+            "parameter.register_hook(f)",
+        ),
+    },
+}
+
 # For names of a namespace.
 OF_NAMESPACES = {
     "everyo": OF_MODULE,
@@ -183,9 +207,9 @@ def missing(name: str, module: str) -> str:
     )
 
 
-def missing_method(name: str, owner: str) -> str:
-    """Return the text of the AttributeError for a name that tensors do not have."""
-    return _text(f"{owner!r} object", name, OF_TENSORS.get(name))
+def missing_method(name: str, owner: str, table: str) -> str:
+    """Return the text of the AttributeError for a name that the objects of a class do not have."""
+    return _text(f"{owner!r} object", name, OF_OBJECTS[table].get(name))
 
 
 def _text(owner: str, name: str, hint: str | None) -> str:

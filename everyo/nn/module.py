@@ -11,6 +11,7 @@ from everyo.core.settings import watched
 from everyo.core.tape import RemovableHandle
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, UnsupportedOperationError
+from everyo.guidance import Elsewhere
 from everyo.nn.layout import PLACES, Exact, Layout
 from everyo.nn.parameter import Parameter
 from everyo.nn.state import IncompatibleKeys, destination, load_state, move
@@ -460,4 +461,10 @@ def _children_first(module: Module, seen: set[Module]) -> Iterator[Module]:
     yield module
 
 
+for _name in (
+    "float", "double", "half", "bfloat16", "type", "cpu", "cuda", "compile", "get_parameter", "get_buffer",
+    "get_submodule", "register_module", "to_empty", "register_backward_hook", "register_full_backward_hook",
+    "register_full_backward_pre_hook",
+):  # fmt: skip
+    setattr(Module, _name, Elsewhere(_name, "modules"))
 watched.append(Module)

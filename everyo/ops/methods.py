@@ -12,6 +12,7 @@ from everyo.core.operands import WEAK
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
+from everyo.guidance import Elsewhere
 from everyo.ops.indexing import getitem, setitem
 
 BINARY = {
@@ -40,7 +41,7 @@ METHODS = (
     "take", "take_along_axis", "put_along_axis", "gather", "scatter_add", "index_add",
     "astype", "to", "copy", "clone",
 )  # fmt: skip
-# Names that `everyo.guidance` explains. A `Tensor.__getattr__` would slow the reading of all attributes.
+# Names that `everyo.guidance` explains.
 ELSEWHERE = (
     "unsqueeze", "view", "view_as", "reshape_as", "unflatten", "permute", "movedim", "swapdims", "t", "H",
     "mH", "adjoint", "contiguous", "is_contiguous", "numel", "nelement", "element_size", "dim",
@@ -177,18 +178,6 @@ def _rounded(self: Tensor, ndigits: int | None = None) -> Tensor:
     return ops.round(self, ndigits or 0)
 
 
-class _Elsewhere:
-    """In the place of a method that other libraries have: there is none, and the error says what is."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        from everyo.guidance.names import missing_method
-
-        raise AttributeError(missing_method(self.name, owner.__name__), name=self.name)
-
-
 def _names(self: Tensor) -> list[str]:
     return [name for name in object.__dir__(self) if name not in ELSEWHERE or hasattr(self, name)]
 
@@ -229,7 +218,7 @@ def attach() -> None:
         if hasattr(ops, name):
             setattr(Tensor, name, getattr(ops, name))
     for name in ELSEWHERE:
-        setattr(Tensor, name, _Elsewhere(name))
+        setattr(Tensor, name, Elsewhere(name, "tensors"))
     for name, function_name in PROPERTIES.items():
         if hasattr(ops, function_name):
             setattr(Tensor, name, property(getattr(ops, function_name)))
