@@ -64,6 +64,7 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
     ("elu", "_elu_slope", "op.where(positive, 0, x)  ->  x"): _REPAIRED,
     ("abs", "_abs_tangent", "op.real(slope)  ->  slope"): _CAST,
     ("astype", "<lambda>", "op.astype(t, dtype=dtype)  ->  t"): _CAST,
+    ("order_statistics", "shared", "shared: op.astype(share, dtype=dtype)  ->  share"): _CAST,
     ("*", "real_part", "real_part: op.real(x)  ->  x"): _CAST,
     ("imag", "_imag_cotangent", "op.astype(g * -1j, dtype=x_dtype)  ->  g * -1j"): "it is complex already",
     ("*", "steadied", f"steadied: {_PIVOT}"): _REAL,

@@ -20,7 +20,7 @@ from everyo.ops.creation import as_tensor, weak
 from everyo.ops.families import elementwise, primitive
 from everyo.ops.known import anywhere, everywhere, is_known
 from everyo.ops.quantile_places import CONTINUOUS, DISCRETE, Place
-from everyo.ops.reductions import shared
+from everyo.ops.reductions import shared, widened
 from everyo.ops.signatures import explained
 from everyo.ops.weighted_quantiles import checked_weights
 from everyo.ops.weighted_quantiles import ranks as weighted_ranks
@@ -92,14 +92,14 @@ def _each_search(xp: Any, x: Any, ranked: Any, numbers: Any, skipna: bool) -> It
 
 def _order_vjp(g: Any, x: Any, ranks: Any, out: Any, axis: int, skipna: bool) -> Any:
     runs, chosen, owner, number = op.rank_ties(x, out, axis=axis, skipna=skipna)
-    total = op.scatter_along_axis(g, runs, axis=axis, shape=tuple(out.shape))
-    return op.take_chosen(shared(total, number), owner, chosen, axis=axis)
+    total = op.scatter_along_axis(widened(g), runs, axis=axis, shape=tuple(out.shape))
+    return op.take_chosen(shared(total, number, g.dtype), owner, chosen, axis=axis)
 
 
 def _order_jvp(t: Any, x: Any, ranks: Any, out: Any, axis: int, skipna: bool) -> Any:
     runs, chosen, owner, number = op.rank_ties(x, out, axis=axis, skipna=skipna)
-    total = op.scatter_chosen(t, owner, chosen, axis=axis, shape=tuple(out.shape))
-    return op.take_along_axis(shared(total, number), runs, axis=axis)
+    total = op.scatter_chosen(widened(t), owner, chosen, axis=axis, shape=tuple(out.shape))
+    return op.take_along_axis(shared(total, number, t.dtype), runs, axis=axis)
 
 
 def _order_batch(statistic: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:

@@ -176,15 +176,19 @@ def sum(
     return in_dtype(lambda x: reduce(_sum, x, axis, keepdims), x, dtype)
 
 
-def shared(g: Any, number: Any) -> Any:
-    """Return ``g / number`` in the dtype of `g`, in which a number of elements need not exist."""
-    if g.dtype == float16:
-        return op.astype(op.astype(g, dtype=float32) / number, dtype=float16)
-    return g / number
+def widened(x: Any) -> Any:
+    """Return `x` in a dtype that has sums and numbers of its elements: float32 for float16."""
+    return op.astype(x, dtype=float32) if x.dtype == float16 else x
+
+
+def shared(total: Any, number: Any, dtype: Any) -> Any:
+    """Return ``total / number`` in `dtype`, rounded once."""
+    share = widened(total) / number
+    return op.astype(share, dtype=dtype) if share.dtype != dtype else share
 
 
 def _mean_vjp(g: Any, x_shape: tuple[int, ...], axis: AxisParam, keepdims: bool) -> Any:
-    return spread(shared(g, count(x_shape, axis) or math.nan), x_shape, axis, keepdims)
+    return spread(shared(g, count(x_shape, axis) or math.nan, g.dtype), x_shape, axis, keepdims)
 
 
 @linear(_mean_vjp, samples=reduction_samples, batch=along("axis"))
@@ -377,13 +381,11 @@ def extreme_rules(nan: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
     def vjp(g: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
         here, number = op.extremes(x, out, axis=axis, keepdims=keepdims, nan=nan)
-        return op.where(here, shared(expand(g, x.shape, axis, keepdims), number), 0)
+        return op.where(here, shared(expand(g, x.shape, axis, keepdims), number, g.dtype), 0)
 
     def jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool) -> Any:
         here, number = op.extremes(x, out, axis=axis, keepdims=keepdims, nan=nan)
-        wide = op.astype(t, dtype=float32) if t.dtype == float16 else t
-        change = op.sum(op.where(here, wide / number, 0), axis=axis, keepdims=keepdims)
-        return change if wide is t else op.astype(change, dtype=float16)
+        return op.sum(op.where(here, t / number, 0), axis=axis, keepdims=keepdims)
 
     return vjp, jvp
 

@@ -19,7 +19,7 @@ from everyo.ops import index_errors
 from everyo.ops.chosen import chosen_places
 from everyo.ops.families import primitive
 from everyo.ops.gathering import along_index, scatter_batch
-from everyo.ops.reductions import shared, zero_absorbs
+from everyo.ops.reductions import shared, widened, zero_absorbs
 
 __all__: list[str] = []
 
@@ -84,7 +84,7 @@ def _extreme_vjp(
     g: Any, start: Any, values: Any, indices: Any, out: Any, axis: int, own: bool, needs: Sequence[bool]
 ) -> Any:
     kept, chosen, number = _shares(start, values, indices, out, axis, own)
-    share = shared(g, number)
+    share = shared(g, number, g.dtype)
     return (
         op.where(kept, share, 0) if needs[0] else None,
         op.take_chosen(share, indices, chosen, axis=axis) if needs[1] else None,
@@ -98,11 +98,11 @@ def _extreme_jvp(
     kept, chosen, number = _shares(start, values, indices, out, axis, own)
     moving, total = tangents[1], None
     if moving is not None:
-        total = op.scatter_chosen(moving, indices, chosen, axis=axis, shape=tuple(out.shape))
+        total = op.scatter_chosen(widened(moving), indices, chosen, axis=axis, shape=tuple(out.shape))
     if tangents[0] is not None:
-        first = op.where(kept, tangents[0], 0)
+        first = widened(op.where(kept, tangents[0], 0))
         total = first if total is None else first + total
-    return shared(total, number)
+    return shared(total, number, start.dtype)
 
 
 _extreme = primitive(

@@ -76,9 +76,10 @@ TIES = {
     "max": eo.max,
     "min": eo.min,
     "nanmax": eo.nanmax,
+    "nanmin": eo.nanmin,
     "median": eo.median,
     "segment_max": lambda x: eo.segment_max(x, one(PLACES), 1)[0],
-    "scatter_reduce": lambda x: put(x, "amin"),
+    "scatter_reduce amin": lambda x: put(x, "amin"),
 }
 
 
@@ -90,8 +91,37 @@ def test_shares_of_many_equal_ones(name, compiled):
     np.testing.assert_array_equal(wrapped(eo.grad(f))(x).numpy(), np.full(N, np.float16(1 / N)))
 
 
-@pytest.mark.parametrize("f", [eo.max, eo.min, eo.nanmax])
-def test_changes_of_many_equal_ones(f):
+@pytest.mark.parametrize("name", sorted({**TIES, **AVERAGES}))
+def test_cotangents_are_rounded_where_they_arise(name):
+    seen = []
+    x = eo.tensor(one(EQUAL), requires_grad=True) * 1
+    x.register_hook(lambda g: seen.append(g.dtype))
+    {**TIES, **AVERAGES}[name](x).backward()
+    assert seen == [eo.float16]
+
+
+@pytest.mark.parametrize("name", sorted(TIES))
+@pytest.mark.parametrize("compiled", [False, True])
+def test_changes_of_many_equal_ones(name, compiled):
+    """The mean change of those that tie."""
+    wrapped = eo.compile if compiled else lambda f: f
+    x, f = one(EQUAL), TIES[name]
+    for t, mean in ((eo.ones_like(x), 1.0), (one(X), EXACT.mean())):
+        moved = wrapped(lambda x, t: eo.jvp(f, (x,), (t,))[1])(x, t)
+        assert moved.dtype == eo.float16
+        np.testing.assert_allclose(moved.item(), mean, rtol=2**-9)
+
+
+def test_shares_of_many_results():
+    """Each element has a share of the sum of all cotangents, and the sum is beyond float16."""
+    x, q = one(EQUAL[:2000]), np.linspace(0, 1, 2000)
+    for wrapped in (lambda f: f, eo.compile):
+        found = wrapped(eo.grad(lambda x: (eo.quantile(x, q) * 40).sum()))(x)
+        np.testing.assert_array_equal(found.numpy(), np.full(2000, 40, "float16"))
+
+
+@pytest.mark.parametrize("f", [eo.max, eo.min, eo.nanmax, eo.nanmin])
+def test_changes_along_an_axis(f):
     x = eo.zeros((N, 2), dtype="f2")
     for wrapped in (lambda f: f, eo.compile):
         moved = wrapped(lambda x: eo.jvp(lambda x: f(x, axis=0), (x,), (eo.ones_like(x),))[1])(x)
