@@ -43,7 +43,6 @@ _REPAIRED = "the branch is not taken, and the engine makes 0 of its 0 * inf"
 _CAST = "forward mode gives a tangent the dtype of its result"
 _UNSCALED = "the scale is 1 there, and the branch is not reached"
 _RATIO = "ratio_or_zero: op.where(zero, 0, x / op.where(zero, 1, y))  ->  x / op.where(zero, 1, y)"
-_STARTS = "_runs: op.astype(starts, dtype=values.dtype)  ->  starts"
 _PIVOT = "op.real(summed(where * v, -2))  ->  summed(where * v, -2)"
 _REAL = "the largest element of a vector is real"
 _ZEROS = "op.zeros_like(op.matrix_diagonal(x))"
@@ -55,7 +54,14 @@ _CHAIN = (
 )  # fmt: skip
 _LIMIT = "EQUAL * k * finfo(real_of(x.dtype)).eps  ->  finfo(real_of(x.dtype)).eps"
 _CUTS = ("EQUAL * k  ->  EQUAL", "EQUAL * k  ->  k", _LIMIT)
+_GUARDS = (
+    "op.where(finite, x2, 3)  ->  x2", "op.where(finite, x3, 0)  ->  x3", "op.where(end, 0.5, x3)  ->  x3",
+    "op.where(end, x1 - 1, 2)  ->  x1 - 1", "op.where(end, x2, 0)  ->  x2", "op.where(end, 1, x2)  ->  x2",
+)  # fmt: skip
 EXPLAINED: dict[tuple[str, str, str], str] = {
+    **{
+        ("*", "_density_by_x", text): "the branch is not taken, and finite on the samples" for text in _GUARDS
+    },
     **{("*", "chain", f"chain: {text}"): "the order of products, not their value" for text in _CHAIN},
     **{("*", "cuts", f"cuts: {text}"): "near the limit both rules hold" for text in _CUTS},
     ("*", "ratio_or_zero", "ratio_or_zero: op.where(zero, 1, y)  ->  y"): _REPAIRED,
@@ -72,7 +78,6 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
     ("complement", "_complement_vjp", f"op.real({_ZEROS})  ->  {_ZEROS}"): "zeros have no imaginary part",
     ("logaddexp", "_share", "_share: scale * difference  ->  scale"): _UNSCALED,
     ("logaddexp", "_share", "_share: scale * difference  ->  difference"): _UNSCALED,
-    ("scatter_prod_pull", "_runs", _STARTS): "a boolean counts as 0 and 1 in the recurrence",
     ("polygamma_difference", "_difference_by_b", "exchange a and b"): "a rule of their sum alone",
     (
         "to_device",

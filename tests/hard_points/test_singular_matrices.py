@@ -81,6 +81,18 @@ def test_an_infinite_condition_has_no_derivative_in_any_mode(x, order):
     assert not np.isfinite(slope).any()
 
 
+@pytest.mark.parametrize("order", [None, -2, "nuc"])  # the others have an inverse, which is NaN
+def test_an_infinite_condition_that_is_not_taken_has_no_part_in_the_gradient(order):
+    def f(a):
+        return eo.where(a[1, 0] > 0, eo.linalg.cond(a, order), 3 * a[0, 0] ** 2)
+
+    point = eo.asarray(np.diag([2.0, 0.0]))
+    for wrapped in (lambda f: f, eo.compile):
+        np.testing.assert_array_equal(wrapped(eo.grad(f))(point).numpy(), [[12, 0], [0, 0]])
+        slope = wrapped(eo.grad(lambda a: eo.sum(eo.grad(f)(a))))(point)
+        np.testing.assert_array_equal(slope.numpy(), [[6, 0], [0, 0]])
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_singular_matrix_leaves_the_others_of_a_batch_alone(order):
     regular, t = np.array([[2.0, 0.5], [0.1, 1.0]]), np.array([[0.3, 1.0], [2.0, 3.0]])
