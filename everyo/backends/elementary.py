@@ -15,6 +15,7 @@ from everyo.backends.accelerated import LARGE, elementwise
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 _LARGE = 4096  # elements: below, the calls cost more than the branches that they spare
 _FEW = 32  # so many times more zeros than values are not combined with these
+_UNBUFFERED = 16  # elements: the smallest buffer, which no row fits into
 _BLOCK = 16384  # elements: temporaries of this size stay in the cache
 
 
@@ -62,6 +63,32 @@ def _replaced_in_few(condition: Any, x1: Any, x2: Any) -> Any | None:
 def _masked(x: Any, mask: Any) -> Any:
     """Return the elements of `x` at which all bits of a mask are set, and 0 elsewhere."""
     return np.bitwise_and(x.view(_BITS[x.dtype]), mask).view(x.dtype)
+
+
+def outer_differences(x1: Any, x2: Any) -> Any:
+    """Return the differences of all elements along the last axis of `x1` from all along that of `x2`."""
+    before = np.setbufsize(_UNBUFFERED)  # else NumPy copies what is broadcast, in twice the time
+    try:
+        return x1[..., :, None] - x2[..., None, :]
+    finally:
+        np.setbufsize(before)
+
+
+def with_sign_of(x: Any, signs: Any, condition: Any = None) -> Any:
+    """Return ``x * sign(signs)``, and 0 where `condition` does not hold; it may overwrite `signs`.
+
+    A sign that is 0 or NaN counts as what its bit says. NumPy's ``sign`` takes four times as long.
+    """
+    if x.dtype != signs.dtype or x.dtype not in _BITS:
+        out = np.sign(signs) * x
+        return out if condition is None else np.where(condition, out, 0)
+    bits = _BITS[signs.dtype]
+    out = signs.view(bits)
+    out &= np.iinfo(bits).min
+    out ^= x.view(bits)
+    if condition is not None:
+        out &= np.negative(condition.view(np.int8))
+    return signs
 
 
 def _writable(condition: Any, x1: Any) -> bool:

@@ -10,16 +10,25 @@ from typing import Any
 import numpy as np
 
 from everyo.backends.accelerated import instead_of, slow_functions
-from everyo.backends.elementary import erf, erfc, quiet_about_nan, sigmoid, where, where_positive
+from everyo.backends.elementary import (
+    erf,
+    erfc,
+    outer_differences,
+    quiet_about_nan,
+    sigmoid,
+    where,
+    where_positive,
+    with_sign_of,
+)
 from everyo.backends.randomness import generator
 from everyo.backends.scatter import accumulated, assemble, last_writes, overwrite, replaced
 from everyo.backends.scientific import (
     SciPy,
-    euclidean_distances,
     inverse,
     inverse_and_determinant,
     lapack,
     logm,
+    point_distances,
     scipy_linalg,
     solve_triangle,
 )
@@ -116,7 +125,8 @@ class NumpyBackend:
         self.xp.sliding_windows, self.xp.overlap_add = sliding_windows, overlap_add
         self.xp.special, self.xp.scipy_linalg = SciPy("scipy.special"), scipy_linalg
         self.xp.lapack, self.xp.logm, self.xp.solve_triangle = lapack, logm, solve_triangle
-        self.xp.euclidean_distances = euclidean_distances
+        self.xp.point_distances, self.xp.outer_differences = point_distances, outer_differences
+        self.xp.with_sign_of = with_sign_of
         self.xp.inverse, self.xp.inverse_and_determinant = inverse, inverse_and_determinant
         self.xp.fft = SciPy("numpy.fft")  # NumPy loads it late, too
         keep_freed_memory()

@@ -94,11 +94,16 @@ def _inverted(x: Any) -> tuple[Any, Any] | None:
 _distance = SciPy("scipy.spatial.distance")
 
 
-def euclidean_distances(x1: Any, x2: Any) -> Any | None:
-    """Return the distances of many points, in float64; None for others, and without SciPy."""
+_METRICS = {1: "cityblock", 2: "euclidean", np.inf: "chebyshev"}
+
+
+def point_distances(x1: Any, x2: Any, order: float) -> Any | None:
+    """Return distances of many points, of order 1, 2 or infinity; None for others, and without SciPy."""
     if x1.ndim != 2 or len(x1) * len(x2) < _MANY or {x1.dtype, x2.dtype} != {np.dtype(float)}:
         return None
+    if order == np.inf and not (np.isfinite(x1).all() and np.isfinite(x2).all()):
+        return None  # SciPy leaves NaN out
     try:
-        return _distance.cdist(x1, x2)
+        return _distance.cdist(x1, x2, _METRICS[order])
     except UnsupportedOperationError:
         return None

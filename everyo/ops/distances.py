@@ -9,7 +9,7 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops import pairwise
+from everyo.ops import pairwise, polyhedral_distances  # noqa: F401  their primitives
 from everyo.ops.axes import normalize_axis
 from everyo.ops.broadcasting import broadcast_shapes
 from everyo.ops.creation import as_tensor, as_tensors
@@ -88,13 +88,13 @@ def cdist(x1: Any, x2: Any, /, p: float = 2.0) -> Tensor:
     if order == 2 and x1.shape[-1] and x1.dtype.kind != "c":
         return op.pair_distances(x1, x2)
     if order in (1, math.inf) and _is_plain(x1) and _is_plain(x2):
-        return as_tensor(pairwise.sums_or_largest(x1.backend.xp, x1.data, x2.data, order))
+        return op.polyhedral_distances(x1, x2, order=order)
     return _norms(op.pair_differences(x1, x2), order, -3)
 
 
 def _is_plain(x: Tensor) -> bool:
-    """Whether a tensor is an array of real numbers that nobody differentiates by."""
-    return is_known(x) and not x.requires_grad and x.dtype.kind == "f"
+    """Whether a tensor is an array of real points; a compiled loop takes differences at once."""
+    return is_known(x) and x.dtype.kind == "f" and bool(x.shape[-1])
 
 
 def _alike(x1: Tensor, x2: Tensor) -> list[Tensor]:
@@ -152,9 +152,11 @@ def pdist(x: Any, /, p: float = 2.0) -> Tensor:
             found=str(tuple(x.shape)),
             remedy="give each point a row: x[:, None] for numbers",
         )
-    rows, columns = x.backend.xp.triu_indices(x.shape[-2], 1)
-    if order == 2 and x.dtype.kind != "c":
-        return cdist(x, x)[..., rows, columns]
+    xp, count = x.backend.xp, x.shape[-2]
+    if (order == 2 and x.dtype.kind != "c") or (order in (1, math.inf) and _is_plain(x)):
+        above = xp.flatnonzero(~xp.tri(count, dtype=bool))
+        return op.reshape(cdist(x, x, order), shape=(*x.shape[:-2], count * count))[..., above]
+    rows, columns = xp.triu_indices(count, 1)
     return _norms(x[..., rows, :] - x[..., columns, :], order, -1)
 
 

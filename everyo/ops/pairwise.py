@@ -32,25 +32,14 @@ def _row_sums(x: Any) -> Any:
     return op.sum(x, axis=(x.ndim - 1,), keepdims=True)
 
 
-def _blocks(xp: Any, x1: Any, x2: Any) -> Iterator[tuple[Any, Iterator[Any]]]:
+def blocks(xp: Any, x1: Any, x2: Any) -> Iterator[tuple[Any, Iterator[Any]]]:
     """Yield some rows of the first points, and their differences to all of the second by coordinate."""
     x1, x2 = (xp.ascontiguousarray(xp.matrix_transpose(x)) for x in (x1, x2))
     width = max(x2[..., 0:1, :].size, 1)
     step = max(_BLOCK // width, 1)
     for start in range(0, x1.shape[-1], step):
         rows = slice(start, start + step)
-        yield rows, (x1[..., k, rows, None] - x2[..., k, None, :] for k in range(x1.shape[-2]))
-
-
-def sums_or_largest(xp: Any, x1: Any, x2: Any, order: float) -> Any:
-    """Return the 1-norms of all differences, or for infinity the largest coordinates."""
-    out = xp.zeros((*x1.shape[:-1], x2.shape[-2]), dtype=x1.dtype)
-    combine = xp.add if order == 1 else xp.maximum
-    for rows, coordinates in _blocks(xp, x1, x2):
-        total = out[..., rows, :]
-        for differences in coordinates:
-            combine(total, xp.abs(differences, out=differences), out=total)
-    return out
+        yield rows, (xp.outer_differences(x1[..., k, rows], x2[..., k, :]) for k in range(x1.shape[-2]))
 
 
 class _Centred(NamedTuple):
@@ -121,12 +110,12 @@ def _pair_sums(xp: Any, w: Any, x1: Any, x2: Any) -> Any:
     out = xp.zeros(x1.shape, dtype=x1.dtype)
     if _lies_transposed(w):
         turned = xp.matrix_transpose(w)
-        for rows, coordinates in _blocks(xp, x2, x1):
+        for rows, coordinates in blocks(xp, x2, x1):
             for k, differences in enumerate(coordinates):
                 differences *= turned[..., rows, :]
                 out[..., k] -= xp.sum(differences, axis=-2)
         return out
-    for rows, coordinates in _blocks(xp, x1, x2):
+    for rows, coordinates in blocks(xp, x1, x2):
         for k, differences in enumerate(coordinates):
             differences *= w[..., rows, :]
             out[..., rows, k] = xp.sum(differences, axis=-1)
@@ -171,7 +160,7 @@ def _pair_dots(xp: Any, v: Any, x1: Any, x2: Any) -> Any:
         dots[centred.close] = xp.vecdot(v[centred.close[0]], centred.differences)
         return xp.astype(dots, x1.dtype, copy=False)
     out = xp.zeros((*x1.shape[:-1], x2.shape[-2]), dtype=x1.dtype)
-    for rows, coordinates in _blocks(xp, x1, x2):
+    for rows, coordinates in blocks(xp, x1, x2):
         total: Any = 0
         for k, differences in enumerate(coordinates):
             differences *= v[..., rows, k, None]
@@ -239,11 +228,11 @@ def _pair_distances(xp: Any, x1: Any, x2: Any) -> Any:
         near = op.vector_norm(centred.differences, axis=(1,), keepdims=False, ord=2)
         lengths[centred.close] = near
         return xp.astype(lengths, x1.dtype, copy=False)
-    out = xp.euclidean_distances(x1, x2)
+    out = xp.point_distances(x1, x2, 2)
     if out is not None:
         return _in_range(xp, out, x1, x2)
     out = xp.zeros((*x1.shape[:-1], x2.shape[-2]), dtype=x1.dtype)
-    for rows, coordinates in _blocks(xp, x1, x2):
+    for rows, coordinates in blocks(xp, x1, x2):
         total: Any = 0.0
         with xp.errstate(over="ignore", under="ignore"):
             for k, differences in enumerate(coordinates):
@@ -284,4 +273,4 @@ def _difference_samples() -> list[Sample]:
 def _pair_differences(xp: Any, x1: Any, x2: Any) -> Any:
     """Differences of all pairs of points, ``(..., d, n, m)``: long rows of each coordinate."""
     first, second = (xp.ascontiguousarray(xp.matrix_transpose(x)) for x in (x1, x2))
-    return first[..., :, None] - second[..., None, :]
+    return xp.outer_differences(first, second)

@@ -260,3 +260,15 @@ def test_windows_in_the_padding():
     )
     assert value.tolist() == [3.0, 3.0, 1.0]
     assert gradient.tolist() == [0.5, 1.5, 1.0]
+
+
+@pytest.mark.parametrize(("p", "diagonal"), [(1.0, [2.0, 2.0]), (math.inf, [2.0, 0.0])])
+def test_slopes_by_one_set_of_points_move_with_that_set_alone(p, diagonal):
+    a = eo.tensor([[3.0, 1.0]], requires_grad=True)
+    b = eo.tensor([[0.5, 0.0]], requires_grad=True)
+    square = eo.sum(eo.cdist(a, b, p) ** 2)
+    (slope,) = eo.autograd.grad(square, [a], create_graph=True)
+    by_first, by_second = eo.autograd.grad(slope, [a, b], [eo.ones_like(slope)])
+    total = [[sum(diagonal) * (d > 0) for d in diagonal]]
+    assert by_first.tolist() == total
+    assert by_second.tolist() == [[-x for x in row] for row in total]
