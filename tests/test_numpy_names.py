@@ -148,6 +148,24 @@ def test_lexsort_takes_the_last_key_first():
         eo.lexsort([[1, 2], [1]])
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "complex128"])
+def test_partitions_of_many_elements(dtype):
+    x = np.random.default_rng(3).normal(size=(3, 4000)).astype(dtype)
+    if dtype.startswith("float"):
+        x[1, :5] = np.nan
+    kth = (10, 2000)
+    expected = np.sort(x, axis=1)
+    plain = eo.partition(x, kth, 1)
+    assert plain.dtype == dtype
+    tensors = [plain]
+    if dtype.startswith("float"):
+        tensors.append(eo.partition(eo.tensor(x, requires_grad=True), kth, 1).detach())
+    for found in (tensor.numpy() for tensor in tensors):
+        np.testing.assert_array_equal(found[:, kth], expected[:, kth])
+        np.testing.assert_array_equal(np.sort(found[:, :10], axis=1), expected[:, :10])
+        np.testing.assert_array_equal(np.sort(found[:, 2001:], axis=1), expected[:, 2001:])
+
+
 @pytest.mark.parametrize("mode", ["wrap", "clip"])
 def test_choices_outside(mode):
     which, choices = np.array([-1, 0, 1, 5]), [V, V * 10]

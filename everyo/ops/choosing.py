@@ -16,6 +16,7 @@ from everyo.ops.creation import as_tensor, as_tensors, zeros_like
 from everyo.ops.families import primitive
 from everyo.ops.gathering import take_along_axis
 from everyo.ops.joining import stack
+from everyo.ops.known import is_known
 from everyo.ops.piecewise import clip
 from everyo.ops.shape import broadcast_arrays, broadcast_to, expand_dims, ravel
 from everyo.ops.signatures import explained
@@ -194,16 +195,15 @@ def argpartition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> 
     """
     x = ravel(x) if axis is None else as_tensor(x)
     axis = normalize_axis(-1 if axis is None else axis, x.ndim, "argpartition")
-    places = as_integers(kth, "kth", "argpartition")
-    places = tuple(normalize_axis(place, x.shape[axis], "argpartition") for place in places)
-    return apply(_argpartition, (x,), {"axis": axis, "kth": places})
+    return apply(_argpartition, (x,), {"axis": axis, "kth": _places(kth, x, axis, "argpartition")})
 
 
 @explained
 def partition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> Tensor:
     """Elements along an axis with the `kth` smallest in their places; see `argpartition`.
 
-    The gradient of each element is that of the place it moved to.
+    The gradient of each element is that of the place it moved to. In which order elements stand between the
+    places is not said, and may be another one where there is a gradient to keep.
 
     Examples
     --------
@@ -213,7 +213,15 @@ def partition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> Ten
     """
     x = ravel(x) if axis is None else as_tensor(x)
     axis = normalize_axis(-1 if axis is None else axis, x.ndim, "partition")
+    if is_known(x) and not x.requires_grad:
+        places = _places(kth, x, axis, "partition")
+        return as_tensor(x.backend.xp.partition(x.data, places, axis=axis), x)
     return take_along_axis(x, argpartition(x, kth, axis), axis=axis)
+
+
+def _places(kth: Any, x: Tensor, axis: int, operation: str) -> tuple[int, ...]:
+    places = as_integers(kth, "kth", operation)
+    return tuple(normalize_axis(place, x.shape[axis], operation) for place in places)
 
 
 @explained
