@@ -387,5 +387,7 @@ def vecdot(x1: Any, x2: Any, axis: int = -1) -> Tensor:
     first, second = (moved_last(x, place) for x, place in zip((x1, x2), places, strict=True))
     if first.dtype.kind == "c":
         first = op.conj(first)
+    if len(first.shape) == len(second.shape) == 1:  # whose cotangents are multiples, not matrix products
+        return matmul(first, second)
     product = matmul(_row(first), _column(second))
     return op.reshape(product, shape=tuple(product.shape[:-2]))
