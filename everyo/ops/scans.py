@@ -14,6 +14,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
 from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import as_tensor, weak
+from everyo.ops.factors import others_by_division
 from everyo.ops.families import elementwise, linear, primitive
 from everyo.ops.neighbours import neighbours
 from everyo.ops.reductions import expand, in_dtype, prod_push, zero_absorbs
@@ -330,48 +331,8 @@ def _prod_pull_samples() -> list[Sample]:
 )
 def _prod_pull(xp: Any, g: Any, x: Any, *, axis: int) -> Any:
     """Cotangent of the factors of products along an axis, given that of the products."""
-    found = _others_by_division(xp, g, x, axis)
+    found = others_by_division(xp, g, x, axis)
     return _weighed_others(g, product_of_others(x, axis), axis) if found is None else found
-
-
-def _others_by_division(xp: Any, g: Any, x: Any, axis: int) -> Any | None:
-    """Return `g` times the product over each factor; None where that loses digits.
-
-    In a row with one zero its own cotangent is the product of the others, and the only one that is not 0.
-    """
-    if x.dtype.kind != "f" or g.dtype != x.dtype or not x.size:
-        return None
-    with xp.errstate(all="ignore"):
-        size = xp.abs(x)
-        least = xp.min(size)
-        if least > 0:
-            return _quotients(xp, g, x, size, float(least), axis)
-        zero = x == 0
-        factors = xp.where(zero, xp.ones_like(x), x)
-        xp.abs(factors, out=size)
-        found = _quotients(xp, g, factors, size, float(xp.min(size)), axis)
-        if found is None:
-            return None
-        alone = xp.sum(zero, axis=axis, keepdims=True) == zero
-        return xp.where(alone, found, xp.zeros_like(found))
-
-
-def _quotients(xp: Any, g: Any, x: Any, size: Any, least: float, axis: int) -> Any | None:
-    """Return `g` times the product over each factor; None where a product of some may have lost digits."""
-    tiny = float(xp.finfo(x.dtype).tiny)
-    if not least > 0:  # there is a NaN
-        return None
-    if x.shape[axis] * math.log2(least) <= math.log2(tiny):
-        xp.minimum(size, 1, out=size)
-        if not xp.min(xp.prod(size, axis=axis)) > tiny:
-            return None
-    product = xp.asarray(xp.prod(x, axis=axis))
-    if not xp.max(xp.abs(product)) < math.inf:
-        return None
-    product *= g
-    if xp.any((xp.abs(product) < tiny) & (g != 0)) or not xp.all(xp.isfinite(product)):
-        return None
-    return xp.divide(xp.expand_dims(product, axis), x, out=size)  # memory is dearer here than arithmetic
 
 
 def _scan(running: Primitive, x: Any, axis: int | None, dtype: Any) -> Tensor:
