@@ -63,8 +63,12 @@ def multiply(xp: Any, x1: Any, x2: Any) -> Any:
     return xp.multiply(x1, x2)
 
 
-# x1 / x2 / x2, not x1 / (x2 * x2): the square of a small or large number leaves the range of the dtype.
-@elementwise(lambda g, x2: g / x2, lambda g, x1, x2: -(g * (x1 / x2 / x2)), domain=((-2.0, 2.0), (0.5, 2.0)))
+@fused
+def _by_divisor(g: Any, x1: Any, x2: Any) -> Any:
+    return -(g * (x1 / x2 / x2))  # the square of a small or large x2 leaves the range of the dtype
+
+
+@elementwise(lambda g, x2: g / x2, _by_divisor, domain=((-2.0, 2.0), (0.5, 2.0)))
 def divide(xp: Any, x1: Any, x2: Any) -> Any:
     """Quotient, elementwise: ``d(x1 / x2) = dx1 / x2 - x1 / x2**2 dx2``. Integers give floats.
 

@@ -6,6 +6,7 @@ import functools
 import math
 from typing import Any
 
+from everyo.backends.accelerated import LARGE
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
@@ -39,6 +40,17 @@ def _sinc(xp: Any, x: Any, *, order: int) -> Any:
     """
     if x.dtype.kind not in "fc":
         x = xp.asarray(x, dtype=float)
+    if x.size <= LARGE:
+        return _derivative(xp, x, order)
+    flat = xp.reshape(x, (-1,))
+    out = xp.empty(flat.shape, dtype=x.dtype)
+    for start in range(0, flat.size, LARGE):  # so that what is computed on the way stays in the cache
+        block = slice(start, start + LARGE)
+        out[block] = _derivative(xp, flat[block], order)
+    return xp.reshape(out, x.shape)
+
+
+def _derivative(xp: Any, x: Any, order: int) -> Any:
     infinite = xp.isinf(x)
     any_infinite = xp.any(infinite)
     if any_infinite:

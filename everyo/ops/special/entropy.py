@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from everyo.backends.accelerated import fused
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.ops.families import elementwise
@@ -93,12 +94,13 @@ def _log_ratio(xp: Any, x1: Any, x2: Any) -> Any:
 
     def evaluate(x1: Any, x2: Any) -> Any:
         ratio = x1 / x2
-        out = xp.log(ratio)
-        close = xp.abs(ratio - 1) < 0.5
-        out[close] = xp.log1p((x1[close] - x2[close]) / x2[close])
+        out = xp.where(xp.abs(ratio - 1) < 0.5, xp.log1p((x1 - x2) / x2), xp.log(ratio))
         rare = (ratio < _TINY) | (ratio == math.inf)
-        out[rare] = xp.log(x1[rare]) - xp.log(x2[rare])
-        out[(x1 == 0) & (x2 == 0)] = math.inf  # above 0 the functions that use it are infinite
+        if xp.any(rare):
+            out[rare] = xp.log(x1[rare]) - xp.log(x2[rare])
+        void = ratio != ratio
+        if xp.any(void):
+            out[void & (x1 == 0) & (x2 == 0)] = math.inf  # above 0 the functions that use it are infinite
         return out
 
     return in_double(xp, evaluate, x1, x2)
@@ -124,9 +126,14 @@ def rel_entr(xp: Any, x1: Any, x2: Any) -> Any:
     return real(xp, "rel_entr", x1, x2)
 
 
+@fused
+def _kl_by_second(g: Any, x1: Any, x2: Any) -> Any:
+    return g * op.where(_both_zero(x1, x2), 1, (x2 - x1) / x2)
+
+
 @elementwise(
     lambda g, x1, x2: g * op.log_ratio(x1, x2),
-    lambda g, x1, x2: g * op.where(_both_zero(x1, x2), 1, (x2 - x1) / x2),
+    _kl_by_second,
     domain=((0.3, 2.0), (0.3, 2.0)),
     samples=_pairs,
 )
