@@ -96,6 +96,7 @@ if _TYPE_CHECKING:
     from everyo.ops.bits import invert as invert
     from everyo.ops.bits import left_shift as left_shift
     from everyo.ops.bits import right_shift as right_shift
+    from everyo.ops.blocks import block as block
     from everyo.ops.blocks import block_diag as block_diag
     from everyo.ops.broadcasting import broadcast_shapes as broadcast_shapes
     from everyo.ops.choosing import argpartition as argpartition
@@ -249,7 +250,6 @@ if _TYPE_CHECKING:
     from everyo.ops.sets import unique_values as unique_values
     from everyo.ops.slicewise import apply_along_axis as apply_along_axis
     from everyo.ops.slicewise import apply_over_axes as apply_over_axes
-    from everyo.ops.slicewise import block as block
     from everyo.ops.slicewise import rot90 as rot90
     from everyo.ops.slicewise import sort_complex as sort_complex
     from everyo.ops.special.top_level import i0 as i0

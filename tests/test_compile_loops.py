@@ -7,6 +7,8 @@ import pytest
 
 import everyo as eo
 from everyo.compiler.codegen import segments
+from everyo.core.dispatch import apply
+from everyo.core.registry import op
 
 N = 1000
 X = np.random.default_rng(0).normal(size=N)
@@ -65,6 +67,30 @@ def test_rows_around_borders():
 def test_no_element_is_looked_up_across_a_border():
     found = eo.compile.inspect(lambda x: joined(x) * x)(eo.asarray(X))
     assert "gather" not in found.optimized
+
+
+def test_blocks_are_joined_where_they_are_read():
+    a, b = eo.asarray(ROWS[:, :3]), eo.asarray(ROWS[:, 3:])
+
+    def f(a, b):
+        return eo.block([[a, b], [b, a]]) * 2
+
+    found = eo.compile.inspect(f)(a, b)
+    assert found.graphs["lowered"].count("concat(") == 3
+    assert found.kernels.count("stored") == 1
+    np.testing.assert_array_equal(eo.compile(f)(a, b).numpy(), f(a, b).numpy())
+
+
+def test_blocks_that_no_cut_takes_apart_are_filled_by_the_eager_kernel():
+    sizes = ((1, 2), (2, 1), (1, 2), (2, 1), (1, 1))
+    starts = ((0, 0), (0, 2), (2, 1), (1, 0), (1, 1))  # around the element in the middle
+    blocks = [eo.full(size, float(i)) for i, size in enumerate(sizes)]
+
+    def f(*blocks):
+        return apply(op.fill_blocks, blocks, {"starts": starts, "shape": (3, 3)})
+
+    np.testing.assert_array_equal(f(*blocks).numpy(), [[0, 0, 1], [3, 4, 1], [3, 2, 2]])
+    np.testing.assert_array_equal(eo.compile(f)(*blocks).numpy(), f(*blocks).numpy())
 
 
 def test_borders_lie_where_the_loop_meets_them():

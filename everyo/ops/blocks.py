@@ -1,18 +1,137 @@
-"""Matrices made of blocks."""
+"""Tensors made of blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from everyo.core.batching import everywhere
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
+from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
 from everyo.ops.creation import as_tensors
+from everyo.ops.families import linear
 from everyo.ops.shape import atleast_2d
 from everyo.ops.signatures import explained
 
-__all__ = ["block_diag"]
+__all__ = ["block", "block_diag"]
+
+
+@explained
+def block(arrays: Any, /) -> Tensor:
+    """Put a tensor together from blocks in nested lists.
+
+    The innermost lists are joined along the last axis, those around them along the last but one, and so
+    on. The gradient is cut into the blocks again.
+
+    Parameters
+    ----------
+    arrays : tensor, number or nested lists of such
+        The blocks; missing axes of length 1 are added in front.
+
+    Raises
+    ------
+    ShapeError
+        If the blocks do not fit, a list is empty, or the depths of the lists differ.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.block([[eo.ones((2, 2)), eo.zeros((2, 1))], [eo.tensor([[2.0, 3.0, 4.0]])]]))
+    [[1. 1. 0.]
+     [1. 1. 0.]
+     [2. 3. 4.]]
+    """
+    depth = _depth(arrays)
+    leaves = as_tensors(list(_leaves(arrays)), "block")
+    ndim = max([depth, *(x.ndim for x in leaves)])
+    blocks = [op.reshape(x, shape=(*(1,) * (ndim - x.ndim), *x.shape)) for x in leaves]
+    starts: list[tuple[int, ...]] = []
+    shape = _placed(arrays, iter(blocks), (0,) * ndim, ndim - depth, starts)
+    return apply(_fill_blocks, blocks, {"starts": tuple(starts), "shape": shape})
+
+
+def _depth(arrays: Any) -> int:
+    """Return how deep the lists are nested."""
+    if not isinstance(arrays, list):
+        return 0
+    depths = {_depth(item) for item in arrays}
+    if len(depths) != 1:
+        raise ShapeError(
+            "a list is empty" if not depths else "the blocks lie at different depths",
+            operation="block",
+            expected="lists of one depth, none empty",
+            found="an empty list" if not depths else f"depths {sorted(depths)}",
+            remedy="write every block inside equally many brackets",
+        )
+    return depths.pop() + 1
+
+
+def _leaves(arrays: Any) -> Any:
+    if not isinstance(arrays, list):
+        yield arrays
+        return
+    for item in arrays:
+        yield from _leaves(item)
+
+
+def _placed(
+    arrays: Any, blocks: Iterator[Tensor], start: tuple[int, ...], axis: int, starts: list[tuple[int, ...]]
+) -> tuple[int, ...]:
+    """Note where each block begins; return the shape of what a list, or a block, makes."""
+    if not isinstance(arrays, list):
+        starts.append(start)
+        return tuple(next(blocks).shape)
+    whole: tuple[int, ...] = ()
+    for item in arrays:
+        at = (*start[:axis], start[axis] + (whole[axis] if whole else 0), *start[axis + 1 :])
+        part = _placed(item, blocks, at, axis + 1, starts)
+        if whole and (*whole[:axis], *whole[axis + 1 :]) != (*part[:axis], *part[axis + 1 :]):
+            raise ShapeError(
+                "the blocks do not fit beside each other",
+                operation="block",
+                expected=f"equal shapes in all but axis {axis}",
+                found=f"{whole} and {part}",
+                remedy="pad the blocks, or broadcast them",
+            )
+        whole = (*part[:axis], part[axis] + (whole[axis] if whole else 0), *part[axis + 1 :])
+    return whole
+
+
+def _region(start: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:
+    return tuple(slice(a, a + n) for a, n in zip(start, shape))
+
+
+def _blocks_vjp(g: Any, blocks_shape: Sequence[Any], starts: Any, needs: Sequence[bool]) -> list[Any]:
+    return [
+        op.getitem(g, index=_region(start, shape)) if needed else None
+        for start, shape, needed in zip(starts, blocks_shape, needs)
+    ]
+
+
+def _blocks_batch(fill: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    starts = tuple((0, *start) for start in params["starts"])
+    return fill(*everywhere(inputs, batched, size), starts=starts, shape=(size, *params["shape"]))
+
+
+@linear(
+    _blocks_vjp,
+    samples=lambda: [
+        sample((2, 2), (2, 1), (1, 3), starts=((0, 0), (0, 2), (2, 0)), shape=(3, 3)),
+        sample((0, 2), (1, 2), starts=((0, 0), (0, 0)), shape=(1, 2)),
+        sample((), starts=((),), shape=()),
+    ],
+    broadcasts=True,
+    batch=_blocks_batch,
+)
+def _fill_blocks(xp: Any, *blocks: Any, starts: tuple[tuple[int, ...], ...], shape: tuple[int, ...]) -> Any:
+    """Return a tensor of `shape` that the blocks, each from its start, fill wholly."""
+    out = xp.empty(shape, dtype=xp.result_type(*blocks))
+    for start, x in zip(starts, blocks):
+        out[_region(start, x.shape)] = x
+    return out
 
 
 @explained

@@ -46,7 +46,7 @@ TOP_LEVEL: dict[str, tuple[str, ...]] = {
     "everyo.ops.segments": ("segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum"),
     "everyo.ops.window_reductions": ("reduce_window", "sliding_window_view", "unfold"),
     "everyo.ops.distances": ("cdist", "pdist", "renorm"),
-    "everyo.ops.blocks": ("block_diag",),
+    "everyo.ops.blocks": ("block", "block_diag"),
     "everyo.ops.padding": ("pad",),
     "everyo.ops.accumulations": (
         "cummax", "cummin", "cumulative_max", "cumulative_min", "cumulative_prod", "cumulative_sum",
@@ -70,7 +70,7 @@ TOP_LEVEL: dict[str, tuple[str, ...]] = {
         "diag_indices", "diag_indices_from", "indices", "ravel_multi_index", "tril_indices",
         "tril_indices_from", "triu_indices", "triu_indices_from", "unravel_index",
     ),
-    "everyo.ops.slicewise": ("apply_along_axis", "apply_over_axes", "block", "rot90", "sort_complex"),
+    "everyo.ops.slicewise": ("apply_along_axis", "apply_over_axes", "rot90", "sort_complex"),
     "everyo.ops.fitting": ("polydiv", "polyfit", "roots"),
     "everyo.ops.einsum": ("einsum",),
     "everyo.ops.stochastic": ("dropout",),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from everyo.compiler.graph import Op, Value
@@ -84,6 +86,36 @@ def _stack(b: Builder, op: Op, *arrays: Value) -> Value:
     axis = op.params["axis"] % len(op.out.shape)
     shape = (*op.out.shape[:axis], 1, *op.out.shape[axis + 1 :])
     return b.concat([b.reshape(b.cast(v, op.out.dtype), shape) for v in arrays], axis)
+
+
+@lowering("fill_blocks")
+def _fill_blocks(b: Builder, op: Op, *blocks: Value) -> Value | None:
+    if not op.out.size:
+        return b.fill(0, op.out.shape, op.out.dtype)
+    placed = zip(op.params["starts"], blocks, strict=True)
+    return _joined(b, [(start, b.cast(v, op.out.dtype)) for start, v in placed if v.size])
+
+
+Placed = tuple[tuple[int, ...], Value]  # a block, and where it begins
+
+
+def _joined(b: Builder, blocks: Sequence[Placed]) -> Value | None:
+    """Return what blocks fill, cut apart along one axis after another; None if no cut goes between them."""
+    if len(blocks) == 1:
+        return blocks[0][1]
+    for axis in range(len(blocks[0][0])):
+        groups: list[list[Placed]] = []
+        end = -1
+        for start, value in sorted(blocks, key=lambda block: block[0][axis]):
+            if start[axis] >= end:
+                groups.append([])
+            groups[-1].append((start, value))
+            end = max(end, start[axis] + value.shape[axis])
+        if len(groups) > 1:
+            parts = [_joined(b, group) for group in groups]
+            found = [part for part in parts if part is not None]
+            return b.concat(found, axis) if len(found) == len(parts) else None
+    return None
 
 
 @lowering("delay")
