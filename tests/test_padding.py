@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import everyo as eo
+from everyo.ops import padding
 
 M = np.array([[0.3, 1.7, 0.9], [2.2, 0.4, 1.1]])
 CALLS = {
@@ -41,6 +42,51 @@ def test_values_and_derivatives(name):
     assert eo.testing.gradcheck(f, x)
     assert eo.testing.check_jvp(f, x)
     assert eo.testing.gradgradcheck(lambda x: f(x) ** 2, x)
+
+
+CUBE = np.random.default_rng(0).integers(-9, 9, (3, 2, 4)).astype(float)[:, :, ::-1]  # ties, zeros
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("dtype", ["float64", "int16", "bool"])
+@pytest.mark.parametrize("mode", padding._OPTIONS)
+def test_several_axes_at_once_or_in_pieces(mode, dtype, at_once, monkeypatch):
+    monkeypatch.setattr(padding, "_LARGE", 10**9 if at_once else 0)
+    if mode == "empty" or (dtype == "bool" and mode == "median"):  # NumPy has no such
+        return
+    a = np.where(CUBE == 0, -0.0, CUBE).astype(dtype)
+    for width in (((2, 1), (0, 3), (4, 0)), ((0, 0), (1, 2), (2, 2)), 3):
+        got, want = eo.pad(eo.asarray(a), width, mode).numpy(), np.pad(a, width, mode)
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-15)
+        if dtype == "float64":
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_derivatives_in_pieces(name, monkeypatch):
+    monkeypatch.setattr(padding, "_LARGE", 0)
+    width, mode, options = CALLS[name]
+
+    def f(x):
+        return eo.pad(x, width, mode, **options)
+
+    x = eo.asarray(M)
+    np.testing.assert_allclose(f(x).numpy(), np.pad(M, width, mode, **options), rtol=1e-14)
+    batch = eo.vmap(f)(eo.stack([x, 2 * x])).numpy()
+    np.testing.assert_allclose(batch[1], np.pad(2 * M, width, mode, **options), rtol=1e-14)
+    assert eo.testing.gradcheck(f, x)
+    assert eo.testing.check_jvp(f, x)
+    assert eo.testing.gradgradcheck(lambda x: f(x) ** 2, x)
+
+
+def test_one_statistic_serves_both_ends():
+    def reductions(**options):
+        found = eo.compile.inspect(lambda x: eo.pad(x, ((2, 3), (0, 0)), "maximum", **options))(eo.asarray(M))
+        return found.graphs["traced"].count("= max(")
+
+    assert reductions() == reductions(stat_length=(2, 7)) == 1
+    assert reductions(stat_length=(2, 1)) == 2
 
 
 UNORDERED = [name for name, (_, mode, _) in CALLS.items() if mode not in ("maximum", "minimum", "median")]

@@ -50,7 +50,12 @@ def block(arrays: Any, /) -> Tensor:
     blocks = [op.reshape(x, shape=(*(1,) * (ndim - x.ndim), *x.shape)) for x in leaves]
     starts: list[tuple[int, ...]] = []
     shape = _placed(arrays, iter(blocks), (0,) * ndim, ndim - depth, starts)
-    return apply(_fill_blocks, blocks, {"starts": tuple(starts), "shape": shape})
+    return filled(blocks, starts, shape)
+
+
+def filled(blocks: Sequence[Tensor], starts: Sequence[tuple[int, ...]], shape: Sequence[int]) -> Tensor:
+    """Return a tensor of `shape` that `blocks`, each from its start, fill wholly and do not overlap."""
+    return apply(_fill_blocks, blocks, {"starts": tuple(starts), "shape": tuple(shape)})
 
 
 def _depth(arrays: Any) -> int:
@@ -101,7 +106,7 @@ def _placed(
 
 
 def _region(start: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:
-    return tuple(slice(a, a + n) for a, n in zip(start, shape))
+    return tuple([slice(a, a + n) for a, n in zip(start, shape)])
 
 
 def _blocks_vjp(g: Any, blocks_shape: Sequence[Any], starts: Any, needs: Sequence[bool]) -> list[Any]:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.dispatch import apply
-from everyo.core.dtypes import refuse_complex
+from everyo.core.dtypes import float64, refuse_complex
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
+from everyo.core.traced import staging
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import normalize_axis
+from everyo.ops.blocks import filled
 from everyo.ops.creation import as_tensor, full, number
-from everyo.ops.joining import concat
 from everyo.ops.order_statistics import median
 from everyo.ops.piecewise import round, where
-from everyo.ops.ranges import linspace
-from everyo.ops.rearranging import flip
 from everyo.ops.reductions import max, mean, min
 from everyo.ops.shape import apart, broadcast_to
 from everyo.ops.signatures import explained
@@ -29,7 +29,9 @@ Pair = tuple[Any, Any]
 _SUMMARIES: dict[str, Callable[..., Tensor]] = {
     "maximum": max, "minimum": min, "mean": mean, "median": median,
 }  # fmt: skip
-_COPIES = ("edge", "reflect", "symmetric", "wrap")
+_MIRRORED = ("reflect", "symmetric")
+_COPIES = ("edge", "wrap", *_MIRRORED)
+_LARGE = 1 << 15  # elements from which on a copy for each axis costs more than to keep the pieces apart
 # The modes and the option that each of them takes.
 _OPTIONS: dict[str, str | None] = {
     "constant": "constant_values", "empty": None, "edge": None, "wrap": None, "linear_ramp": "end_values",
@@ -106,17 +108,13 @@ def pad(
     x = apart(x)
     _refuse_empty(x, widths)
     if mode in _COPIES:
-        odd = _is_odd(reflect_type)
-        for axis, width in enumerate(widths):
-            if width != (0, 0):
-                x = _mirrored(x, axis, width, mode) if odd else _copied(x, axis, width, mode)
-        return x
+        rims = _mirrored if _is_odd(reflect_type) else _copied
+        return _around(x, widths, [mode] * x.ndim, rims)
     if mode == "linear_ramp":
-        return _around(x, widths, _numbers(x, end_values, "end_values"), _ramp)
-    summary = _SUMMARIES[mode]
+        return _around(x, widths, _numbers(x, end_values, "end_values"), _ramps)
     lengths = _pairs(stat_length, x.ndim) if stat_length is not None else [(None, None)] * x.ndim
     _require_counts(x, lengths, "stat_length", 1, stat_length)
-    return _around(x, widths, lengths, lambda *args: _summarized(summary, *args))
+    return _around(x, widths, lengths, functools.partial(_summaries, _SUMMARIES[mode]))
 
 
 def _require_option_of(mode: Any, given: dict[str, Any]) -> None:
@@ -179,56 +177,142 @@ def _constant(x: Tensor, widths: Sequence[Pair], values: Any) -> Tensor:
     return _around(x, widths, settings, _filled)
 
 
+class _Pieces:
+    """A tensor in pieces: what was padded along the first axes, and is not put together yet.
+
+    Each rim that is put around it is made of the pieces: nothing but rims is copied before the end.
+
+    Attributes
+    ----------
+    pieces : list of Tensor
+        They fill the whole, and each reaches all along the axes that are not padded yet.
+    starts : list of tuple of int
+        Where each of them begins.
+    shape : tuple of int
+        That of the whole.
+    like : Tensor
+        Of its dtype and device.
+    """
+
+    def __init__(self, x: Tensor) -> None:
+        self.pieces, self.starts, self.shape = [x], [(0,) * x.ndim], tuple(x.shape)
+        self.like = x
+
+    def surround(self, axis: int, before: Tensor, after: Tensor) -> None:
+        """Put rims in front of an axis and behind it."""
+        low, n, high = before.shape[axis], self.shape[axis], after.shape[axis]
+        starts = [_with(start, axis, start[axis] + low) for start in self.starts]
+        zero = (0,) * len(self.shape)
+        placed = [(before, zero), *zip(self.pieces, starts), (after, _with(zero, axis, low + n))]
+        placed = [(x, start) for x, start in placed if x.shape[axis]]
+        self.pieces, self.starts = [x for x, _ in placed], [start for _, start in placed]
+        self.shape = _with(self.shape, axis, low + n + high)
+
+    def along(self, axis: int, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return what a function of rows along an axis that is not padded yet makes of the whole."""
+        parts = [function(x) for x in self.pieces]
+        return (
+            parts[0] if len(parts) == 1 else filled(parts, self.starts, self.rim(axis, parts[0].shape[axis]))
+        )
+
+    def part(self, axis: int, index: Any) -> Tensor:
+        """Return the elements at an index along an axis that is not padded yet."""
+        lead = (slice(None),) * axis
+        if type(index) is slice:
+            return self.along(axis, lambda x: apply(op.getitem, (x,), {"index": (*lead, index)}))
+        return self.along(axis, lambda x: x[(*lead, index)])
+
+    def rim(self, axis: int, width: int) -> tuple[int, ...]:
+        """Return the shape of a rim."""
+        return _with(self.shape, axis, width)
+
+
+def _with(sizes: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+    return (*sizes[:axis], size, *sizes[axis + 1 :])
+
+
 def _around(
-    x: Tensor, widths: Sequence[Pair], settings: Sequence[Pair], rim: Callable[..., Tensor]
+    x: Tensor, widths: Sequence[Pair], settings: Sequence[Any], rims: Callable[..., tuple[Tensor, Tensor]]
 ) -> Tensor:
-    """Put ``rim(x, axis, width, setting)`` in front of each axis, and behind it that of `x` turned round."""
-    for axis, (width, setting) in enumerate(zip(widths, settings)):
-        if width == (0, 0):
-            continue
-        before = rim(x, axis, width[0], setting[0])
-        after = rim(flip(x, axis=axis), axis, width[1], setting[1])
-        x = concat([before, x, flip(after, axis=axis)], axis=axis)
-    return x
+    """Put what ``rims(pieces, axis, width, setting)`` returns, a pair, around `x` along each axis."""
+    padded = [axis for axis, width in enumerate(widths) if width != (0, 0)]
+    at_once = len(padded) < 2 or x.size < _LARGE or staging.get() is not None  # compiled, no copy is made
+    found = _Pieces(x)
+    for axis in padded:
+        before, after = rims(found, axis, widths[axis], settings[axis])
+        if at_once:
+            x = apply(op.concat, (before, x, after), {"axis": axis})
+            found = _Pieces(x)
+        else:
+            found.surround(axis, before, after)
+    return x if at_once else filled(found.pieces, found.starts, found.shape)
 
 
-def _filled(x: Tensor, axis: int, width: int, value: Any) -> Tensor:
-    return full(_rim_shape(x, axis, width), value, dtype=x.dtype, device=x.device)
+def _filled(x: _Pieces, axis: int, width: Pair, values: Pair) -> tuple[Tensor, Tensor]:
+    before, after = (
+        full(x.rim(axis, w), value, dtype=x.like.dtype, device=x.like.device)
+        for w, value in zip(width, values)
+    )
+    return before, after
 
 
-def _ramp(x: Tensor, axis: int, width: int, end: Any) -> Tensor:
-    edge = x[(slice(None),) * axis + (0,)]
-    return linspace(end, edge, width, endpoint=False, axis=axis, dtype=x.dtype)
+def _ramps(x: _Pieces, axis: int, width: Pair, ends: Pair) -> tuple[Tensor, Tensor]:
+    n, dtype, backend = x.shape[axis], x.like.dtype, x.like.backend
+    between = dtype if dtype.kind in "fc" else float64
+    rims = []
+    for w, end, edge, step in zip(width, ends, (0, n - 1), (1, -1)):
+        places = backend.xp.arange(w)[::step].reshape(-1, *(1,) * (len(x.shape) - axis - 1))
+        places = backend.asarray(places, between, x.like.device)
+        inside = x.part(axis, slice(edge, edge + 1)).astype(between, copy=False)
+        ramp = (inside - end) / builtins.max(w, 1) * places + end
+        rims.append((op.floor(ramp) if dtype.kind in "iu" else ramp).astype(dtype, copy=False))
+    before, after = rims
+    return before, after
 
 
-def _summarized(summary: Callable[..., Tensor], x: Tensor, axis: int, width: int, length: Any) -> Tensor:
-    part = x if length is None else x[(slice(None),) * axis + (slice(0, length),)]
-    value = summary(part, axis=axis, keepdims=True)
-    if x.dtype.kind in "iu" and value.dtype.kind == "f":
-        value = round(value)
-    return broadcast_to(value.astype(x.dtype, copy=False), _rim_shape(x, axis, width))
+def _summaries(
+    summary: Callable[..., Tensor], x: _Pieces, axis: int, width: Pair, lengths: Pair
+) -> tuple[Tensor, Tensor]:
+    n = x.shape[axis]
+    low, high = (n if length is None else builtins.min(length, n) for length in lengths)
+
+    def summarized(rows: slice) -> Tensor:
+        lead = (slice(None),) * axis
+        whole = rows == slice(0, n)
+        value = x.along(axis, lambda v: summary(v if whole else v[(*lead, rows)], axis=axis, keepdims=True))
+        if x.like.dtype.kind in "iu" and value.dtype.kind == "f":
+            value = round(value)
+        return value.astype(x.like.dtype, copy=False)
+
+    before = summarized(slice(0, low))
+    after = before if low == high == n else summarized(slice(n - high, n))
+    return broadcast_to(before, x.rim(axis, width[0])), broadcast_to(after, x.rim(axis, width[1]))
 
 
-def _rim_shape(x: Tensor, axis: int, width: int) -> tuple[int, ...]:
-    return (*x.shape[:axis], width, *x.shape[axis + 1 :])
-
-
-def _copied(x: Tensor, axis: int, width: Pair, mode: str) -> Tensor:
-    xp, n, lead = x.backend.xp, x.shape[axis], (slice(None),) * axis
+def _copied(x: _Pieces, axis: int, width: Pair, mode: str) -> tuple[Tensor, Tensor]:
+    xp, n = x.like.backend.xp, x.shape[axis]
     skipped = int(mode == "reflect")
     if mode == "edge":
-        ends = x[(*lead, slice(0, 1))], x[(*lead, slice(n - 1, n))]
-        before, after = (broadcast_to(end, _rim_shape(x, axis, w)) for end, w in zip(ends, width))
-    elif builtins.max(width) > n - skipped:  # some elements are copied several times
-        outside = xp.arange(-width[0], 0), xp.arange(n, n + width[1])
-        before, after = (x[(*lead, _images(xp, places, n, mode))] for places in outside)
-    elif mode == "wrap":
-        before, after = x[(*lead, slice(n - width[0], n))], x[(*lead, slice(0, width[1]))]
-    else:
-        last = n - skipped
-        before = flip(x[(*lead, slice(skipped, skipped + width[0]))], axis=axis)
-        after = flip(x[(*lead, slice(last - width[1], last))], axis=axis)
-    return concat([before, x, after], axis=axis)
+        first, last = x.part(axis, slice(0, 1)), x.part(axis, slice(n - 1, n))
+        return broadcast_to(first, x.rim(axis, width[0])), broadcast_to(last, x.rim(axis, width[1]))
+    if builtins.max(width) > n - skipped:  # some elements are copied several times
+        before, after = (x.part(axis, _images(xp, places, n, mode)) for places in _outside(xp, n, width))
+        return before, after
+    if mode == "wrap":
+        return x.part(axis, slice(n - width[0], n)), x.part(axis, slice(0, width[1]))
+    end = n - skipped
+    before = x.part(axis, _backwards(skipped, skipped + width[0]))
+    return before, x.part(axis, _backwards(end - width[1], end))
+
+
+def _backwards(start: int, stop: int) -> slice:
+    """Return the slice of the elements from `start` to `stop` in reverse order."""
+    return slice(stop - 1, start - 1 if start else None, -1) if start < stop else slice(0, 0)
+
+
+def _outside(xp: Any, n: int, width: Pair) -> tuple[Any, Any]:
+    """Return the places before and after `n` elements."""
+    return xp.arange(-width[0], 0), xp.arange(n, n + width[1])
 
 
 def _images(xp: Any, places: Any, n: int, mode: str) -> Any:
@@ -241,24 +325,25 @@ def _images(xp: Any, places: Any, n: int, mode: str) -> Any:
     return xp.minimum(folded, period - twice - folded)
 
 
-def _mirrored(x: Tensor, axis: int, width: Pair, mode: str) -> Tensor:
+def _mirrored(x: _Pieces, axis: int, width: Pair, mode: str) -> tuple[Tensor, Tensor]:
     """Mirror at both ends in turn: each time, a place has twice the end's value minus that of its image.
 
     With a period of `length`, the place ``turn * length + k`` has the value of place k plus ``turn`` times
     the difference of the ends where `turn` is even; where it is odd, it is the image of a place that has.
     """
-    n, xp, lead = x.shape[axis], x.backend.xp, (slice(None),) * axis
+    n, xp = x.shape[axis], x.like.backend.xp
     length = n if mode == "symmetric" else n - 1
-    if not length:
-        return _copied(x, axis, width, "edge")
-    turns = xp.arange(-width[0], n + width[1]) // length
-    turns[width[0] : width[0] + n] = 0
-    shape = (-1,) + (1,) * (x.ndim - axis - 1)
-    copies = _copied(x, axis, width, mode)
-    odd = turns % 2 == 1
-    first = _multiple(xp.where(odd, 1 - turns, -turns).reshape(shape), x[(*lead, slice(0, 1))])
-    last = _multiple(xp.where(odd, turns + 1, turns).reshape(shape), x[(*lead, slice(n - 1, n))])
-    return where(odd.reshape(shape), -copies, copies) + (last + first)
+    if mode not in _MIRRORED or not length:
+        return _copied(x, axis, width, mode if length else "edge")
+    first, last = x.part(axis, slice(0, 1)), x.part(axis, slice(n - 1, n))
+    rims = []
+    for places, copies in zip(_outside(xp, n, width), _copied(x, axis, width, mode)):
+        turns = (places // length).reshape(-1, *(1,) * (len(x.shape) - axis - 1))
+        odd = turns % 2 == 1
+        low, high = xp.where(odd, 1 - turns, -turns), xp.where(odd, turns + 1, turns)
+        rims.append(where(odd, -copies, copies) + (_multiple(high, last) + _multiple(low, first)))
+    before, after = rims
+    return before, after
 
 
 def _multiple(factors: Any, x: Tensor) -> Tensor:

@@ -268,7 +268,7 @@ RULES: dict[str, Rule] = {
     "broadcast_to": pointwise,
     "where": where,
     **dict.fromkeys(("reshape", "transpose", "matrix_transpose", "flip", "roll", "tril", "triu"), moved()),
-    **dict.fromkeys(("concat", "stack", "delay", "sliding_windows", "pad"), moved()),
+    **dict.fromkeys(("concat", "stack", "fill_blocks", "delay", "sliding_windows", "pad"), moved()),
     **dict.fromkeys(("getitem", "take_along_axis"), moved(0)),
     "index_update": moved(0, 1),
     **dict.fromkeys(("sum", "mean", "max", "min", "prod", "logsumexp"), summed),
