@@ -19,20 +19,26 @@ def assemble(
 
     Three sequences, because a tuple for each of many values would set the garbage collector off.
     """
-    out = np.zeros(shape, _wide(np.dtype(dtype)) if any(repeats) else dtype)
-    blank = True
+    kind = _wide(np.dtype(dtype)) if any(repeats) else dtype
+    out: Any = None
     for index, value, repeated in zip(indices, values, repeats, strict=True):
+        if out is None:
+            if len(index) == 1 and index[0] is Ellipsis and value.shape == shape:
+                out = np.array(value, kind, order="C")
+                continue
+            out = np.zeros(shape, kind)
+            if not repeated:  # nothing to add to
+                out[index] = value
+                continue
         if repeated:
             _reduce_at(np.add, out, index, value)
-        elif blank:  # nothing to add to
-            out[index] = value
+            continue
+        target = out[index]
+        if getattr(target, "base", None) is out:  # a view
+            target += value
         else:
-            target = out[index]
-            if getattr(target, "base", None) is out:  # a view
-                target += value
-            else:
-                out[index] = target + value
-        blank = False
+            out[index] = target + value
+    out = np.zeros(shape, kind) if out is None else out
     return out.astype(dtype, copy=False)
 
 
