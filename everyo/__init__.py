@@ -78,14 +78,12 @@ if _TYPE_CHECKING:
     from everyo.ops.assembling import append as append
     from everyo.ops.assembling import atleast_3d as atleast_3d
     from everyo.ops.assembling import column_stack as column_stack
-    from everyo.ops.assembling import delete as delete
     from everyo.ops.assembling import diagflat as diagflat
     from everyo.ops.assembling import dsplit as dsplit
     from everyo.ops.assembling import dstack as dstack
     from everyo.ops.assembling import fliplr as fliplr
     from everyo.ops.assembling import flipud as flipud
     from everyo.ops.assembling import hsplit as hsplit
-    from everyo.ops.assembling import insert as insert
     from everyo.ops.assembling import ix_ as ix_
     from everyo.ops.assembling import resize as resize
     from everyo.ops.assembling import rollaxis as rollaxis
@@ -162,6 +160,8 @@ if _TYPE_CHECKING:
     from everyo.ops.histograms import histogram2d as histogram2d
     from everyo.ops.histograms import histogram_bin_edges as histogram_bin_edges
     from everyo.ops.histograms import histogramdd as histogramdd
+    from everyo.ops.insertions import delete as delete
+    from everyo.ops.insertions import insert as insert
     from everyo.ops.inspection import __array_namespace_info__ as __array_namespace_info__
     from everyo.ops.interchange import from_dlpack as from_dlpack
     from everyo.ops.masking import argwhere as argwhere

@@ -50,6 +50,26 @@ def test_insert_and_delete_at_every_kind_of_place(obj, axis):
         same(eo.insert(M, obj, values, axis), np.insert(M, obj, values, axis))
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_few_and_many_places(many):
+    a = np.arange(200.0).reshape(100, 2)[::-1, ::-1]
+    obj = [3, -1, 3, 50] if not many else [*range(0, 90, 2), 3, -1, 8]
+    values = np.cos(np.arange(len(obj) * 2.0)).reshape(-1, 2)
+    b, v = eo.asarray(a), eo.asarray(values)
+    same(eo.delete(b, obj, 0), np.delete(a, obj, 0))
+    same(eo.insert(b, obj, v, 0), np.insert(a, obj, values, 0))
+    same(eo.insert(b, obj, v[:, 0]), np.insert(a, obj, values[:, 0]))
+
+    def both(x, values):
+        return eo.insert(eo.delete(x, obj, 0), [1, 1, 2, 8], values[:4], 0) ** 2
+
+    same(eo.compile(both)(b, v), both(b, v).numpy())
+    mapped = eo.vmap(both, in_axes=(0, None))(eo.stack([b, 2 * b]), v)
+    same(mapped[1], both(2 * b, v).numpy())
+    assert eo.testing.gradcheck(both, b, v)
+    assert eo.testing.check_jvp(both, b, v)
+
+
 def test_values_follow_the_array_that_they_are_inserted_into():
     same(eo.insert(np.array([1, 2]), 1, 2.7), np.insert(np.array([1, 2]), 1, 2.7))
     same(eo.insert(V, [1, 3], [7.0, 8.0]), np.insert(V, [1, 3], [7.0, 8.0]))

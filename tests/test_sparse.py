@@ -23,7 +23,7 @@ MOVES = (
     "reshape", "transpose", "matrix_transpose", "flip", "roll", "tril", "triu", "concat", "stack", "delay",
     "getitem", "take_along_axis", "broadcast_to", "index_update", "assemble", "scatter_along_axis", "sum",
     "sum_to", "overlap_add", "sliding_windows", "pad", "mean", "cumsum", "exp", "add", "alias", "copy",
-    "fill_blocks",
+    "fill_blocks", "delete", "insert",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Tensors put together and taken apart under NumPy's names: columns, insertions, deletions, flips."""
+"""Tensors put together and taken apart under NumPy's names: columns, parts, flips."""
 
 from __future__ import annotations
 
@@ -6,25 +6,22 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from everyo.core.dispatch import apply
-from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
+from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_integer, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, normalize_shape
 from everyo.ops.gathering import nonzero
-from everyo.ops.index_batching import DISTINCT
 from everyo.ops.joining import array_split, concat, split
 from everyo.ops.known import is_known
 from everyo.ops.rearranging import diag, flip, tile
-from everyo.ops.shape import atleast_1d, broadcast_to, expand_dims, moveaxis, ravel, reshape
+from everyo.ops.shape import atleast_1d, expand_dims, moveaxis, ravel, reshape
 from everyo.ops.signatures import explained
 from everyo.ops.sorting import argmax
 from everyo.ops.truth import any as some
 
 __all__ = [
-    "append", "atleast_3d", "column_stack", "delete", "diagflat", "dsplit", "dstack", "fliplr", "flipud",
-    "hsplit", "insert", "ix_", "resize", "rollaxis", "trim_zeros", "vsplit",
+    "append", "atleast_3d", "column_stack", "diagflat", "dsplit", "dstack", "fliplr", "flipud", "hsplit",
+    "ix_", "resize", "rollaxis", "trim_zeros", "vsplit",
 ]  # fmt: skip
 
 
@@ -272,148 +269,6 @@ def resize(x: Any, /, new_shape: int | Sequence[int]) -> Tensor:
     whole, rest = divmod(size, flat.size)
     parts = [tile(flat, whole)] * (whole > 0) + [flat[:rest]] * (rest > 0 or not whole)
     return reshape(concat(parts) if len(parts) > 1 else parts[0], shape)
-
-
-def _positions(x: Tensor, obj: Any, axis: int, operation: str, last: int) -> Any:
-    """Return the positions along an axis that `obj` (a number, slice, list or mask) names, below `last`."""
-    size, xp = x.shape[axis], x.backend.xp
-    if isinstance(obj, slice):
-        return xp.arange(*obj.indices(size))
-    named = obj.data if isinstance(obj, Tensor) and is_known(obj) else obj
-    if not isinstance(named, xp.ndarray) or named.ndim != 1 or named.dtype.kind not in "biu":
-        named = named.tolist() if hasattr(named, "tolist") else named
-        listed = list(named) if isinstance(named, Iterable) else [named]
-        if not listed or not all(isinstance(item, bool) for item in listed):
-            listed = [as_integer(item, "a position", operation) for item in listed]
-        named = xp.asarray(listed, dtype=None if listed else "int64")
-    if named.dtype.kind == "b":
-        if named.size not in (0, size):
-            raise IndexingError(
-                "the mask does not fit the axis",
-                operation=operation,
-                inputs=describe(x),
-                expected=f"{size} booleans",
-                found=str(named.size),
-                remedy="compare the tensor that is changed",
-            )
-        return xp.flatnonzero(named)
-    outside = (named < -size) | (named >= last)
-    if xp.any(outside):
-        position = int(named[outside][0])
-        raise IndexingError(
-            f"position {position} does not exist",
-            operation=operation,
-            inputs=describe(x),
-            expected=f"-{size} <= position < {last}",
-            found=str(position),
-            remedy="positions are counted from 0, or from -1 for the last",
-        )
-    named = xp.astype(named, xp.int64)
-    return xp.where(named < 0, named + size, named)
-
-
-def _part(x: Tensor, axis: int, chosen: Any) -> Tensor:
-    """Return the slices of `x` along an axis that a slice or an array of different positions names."""
-    lead = (slice(None),) * axis
-    if isinstance(chosen, slice):
-        return x[(*lead, chosen)]
-    return apply(op.getitem, (x, x.backend.asarray(chosen, None, x.device)), {"index": (*lead, DISTINCT)})
-
-
-@explained
-def delete(x: Any, obj: Any, /, axis: int | None = None) -> Tensor:
-    """Return `x` without some positions along an axis; their gradient is 0.
-
-    Parameters
-    ----------
-    x : tensor
-        At least 1-d if an axis is named.
-    obj : int, slice, list of int or mask
-        The positions.
-    axis : int, optional
-        Along which axis; by default those of the flattened tensor.
-
-    Returns
-    -------
-    Tensor
-
-    Raises
-    ------
-    IndexingError
-        If there is no such position or axis.
-    DTypeError
-        If a position is no integer.
-
-    Examples
-    --------
-    >>> import everyo as eo
-    >>> print(eo.delete(eo.tensor([1, 2, 3, 4]), [0, -1]))
-    [2 3]
-    """
-    x = ravel(x) if axis is None else as_tensor(x)
-    axis = normalize_axis(0 if axis is None else axis, x.ndim, "delete")
-    gone, xp = _positions(x, obj, axis, "delete", x.shape[axis]), x.backend.xp
-    if gone.size and xp.all(gone == gone[0] + xp.arange(gone.size)):  # what is left are two blocks
-        first, last = int(gone[0]), int(gone[-1])
-        return concat([_part(x, axis, slice(0, first)), _part(x, axis, slice(last + 1, None))], axis=axis)
-    kept = xp.ones(x.shape[axis], dtype=bool)
-    kept[gone] = False
-    return _part(x, axis, xp.flatnonzero(kept))
-
-
-@explained
-def insert(x: Any, obj: Any, values: Any, /, axis: int | None = None) -> Tensor:
-    """Return `x` with values inserted before positions along an axis.
-
-    The gradient is cut into that of `x` and that of `values`.
-
-    Parameters
-    ----------
-    x : tensor
-        At least 1-d if an axis is named.
-    obj : int, slice, list of int or mask
-        Before which positions of `x`; its size stands for the end.
-    values : tensor
-        What is inserted, broadcast to one slice for each position, or with one position to as many as it
-        has. They take the dtype of `x`.
-    axis : int, optional
-        Along which axis; by default the flattened tensor is extended.
-
-    Returns
-    -------
-    Tensor
-        Of the dtype of `x`.
-
-    Raises
-    ------
-    IndexingError
-        If there is no such position or axis.
-    ShapeError
-        If the values do not fit.
-
-    Examples
-    --------
-    >>> import everyo as eo
-    >>> print(eo.insert(eo.tensor([1.0, 2.0]), 1, eo.tensor([8.0, 9.0])))
-    [1. 8. 9. 2.]
-    """
-    x, values = as_tensors((x, values), "insert")
-    x = ravel(x) if axis is None else x
-    axis = normalize_axis(0 if axis is None else axis, x.ndim, "insert")
-    size, xp = x.shape[axis], x.backend.xp
-    places = _positions(x, obj, axis, "insert", size + 1)
-    values = values.astype(x.dtype, copy=False)
-    values = reshape(values, (1,) * (x.ndim - values.ndim) + values.shape)
-    if getattr(obj, "ndim", 0) == 0 and not isinstance(obj, (slice, Sequence)):
-        values = moveaxis(values, 0, axis)
-    if places.size == 1:
-        places = xp.repeat(places, values.shape[axis])
-    values = broadcast_to(values, (*x.shape[:axis], places.size, *x.shape[axis + 1 :]))
-    if places.size and xp.all(places == places[0]):
-        before, after = (_part(x, axis, p) for p in (slice(0, int(places[0])), slice(int(places[0]), None)))
-        return concat([before, values, after], axis=axis)
-    order = xp.insert(xp.arange(size), places, size + xp.arange(places.size))
-    return _part(concat([x, values], axis=axis), axis, order)
 
 
 @explained

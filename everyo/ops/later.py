@@ -10,9 +10,10 @@ from everyo.core.registry import define_later
 TOP_LEVEL: dict[str, tuple[str, ...]] = {
     "everyo.ops.broadcasting": ("broadcast_shapes",),
     "everyo.ops.assembling": (
-        "append", "atleast_3d", "column_stack", "delete", "diagflat", "dsplit", "dstack", "fliplr", "flipud",
-        "hsplit", "insert", "ix_", "resize", "rollaxis", "trim_zeros", "vsplit",
+        "append", "atleast_3d", "column_stack", "diagflat", "dsplit", "dstack", "fliplr", "flipud", "hsplit",
+        "ix_", "resize", "rollaxis", "trim_zeros", "vsplit",
     ),
+    "everyo.ops.insertions": ("delete", "insert"),
     "everyo.ops.closeness": (
         "allclose", "array_equal", "array_equiv", "isclose", "iscomplex", "iscomplexobj", "isneginf",
         "isposinf", "isreal", "isrealobj", "real_if_close",

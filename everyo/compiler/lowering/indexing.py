@@ -222,3 +222,25 @@ def _scatter_along_axis(b: Builder, op: Op, values: Value, indices: Value) -> Va
     zeros, indices = b.fill(0, shape, op.out.dtype), b.broadcast_to(indices, values.shape)
     values = b.cast(values, op.out.dtype)
     return b.scatter(zeros, values, along(b, indices, shape, axis), range(len(shape)), 0, "add")
+
+
+@lowering("delete")
+def _delete(b: Builder, op: Op, x: Value, places: Value) -> Value | None:
+    if places.op is None or places.op.name != "constant":
+        return None
+    axis = op.params["axis"]
+    kept = np.delete(np.arange(x.shape[axis]), places.op.params["array"])
+    return b.gather(x, [b.constant(kept)], [axis], axis)
+
+
+@lowering("insert")
+def _insert(b: Builder, op: Op, x: Value, values: Value, places: Value) -> Value | None:
+    if places.op is None or places.op.name != "constant":
+        return None
+    axis, size, found = op.params["axis"], op.out.shape[op.params["axis"]], places.op.params["array"]
+    shape = (*x.shape[:axis], size - x.shape[axis], *x.shape[axis + 1 :])
+    joined = b.concat([x, b.broadcast_to(b.cast(values, x.dtype), shape)], axis)
+    order = np.empty(size, INDEX)
+    order[np.delete(np.arange(size), found)] = np.arange(x.shape[axis])
+    order[found] = np.arange(x.shape[axis], size)
+    return b.gather(joined, [b.constant(order)], [axis], axis)

@@ -25,7 +25,9 @@ from everyo.transforms.sparse.rules import Call, Links, links, rule_for
 
 LIMIT = 2**28  # entries of one pattern: more than a gigabyte
 # Operations whose integer operands decide what is read from or written where.
-INDEXED = frozenset({"getitem", "index_update", "assemble", "take_along_axis", "scatter_along_axis"})
+INDEXED = frozenset(
+    {"getitem", "index_update", "assemble", "take_along_axis", "scatter_along_axis", "delete", "insert"}
+)
 
 
 class Dependent(Traced):
