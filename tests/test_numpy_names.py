@@ -283,3 +283,11 @@ def test_resizing_and_trimming():
 def test_what_does_not_fit_is_an_error(call, error):
     with pytest.raises(error):
         call()
+
+
+@pytest.mark.parametrize("size", [0, 4, 6, 16, 17, 48, 50, 100])
+def test_resized_to_any_size(size):
+    x = eo.asarray(V[:4])
+    same(eo.resize(x, size), np.resize(V[:4], size))
+    same(eo.compile(lambda x: eo.resize(x, size))(x), np.resize(V[:4], size))
+    assert eo.testing.gradcheck(lambda x: eo.resize(x, size) ** 2, x)

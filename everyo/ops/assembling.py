@@ -24,6 +24,8 @@ __all__ = [
     "ix_", "resize", "rollaxis", "trim_zeros", "vsplit",
 ]  # fmt: skip
 
+_MANY = 8  # repetitions from which on one part more than needed is no loss
+
 
 def _require_axes(x: Any, number: int, operation: str) -> Tensor:
     x = as_tensor(x)
@@ -267,8 +269,9 @@ def resize(x: Any, /, new_shape: int | Sequence[int]) -> Tensor:
     if not flat.size:
         return as_tensor(flat.backend.xp.zeros(shape, dtype=flat.dtype))
     whole, rest = divmod(size, flat.size)
-    parts = [tile(flat, whole)] * (whole > 0) + [flat[:rest]] * (rest > 0 or not whole)
-    return reshape(concat(parts) if len(parts) > 1 else parts[0], shape)
+    if whole < _MANY:
+        return reshape(concat([flat] * whole + [flat[:rest]] * (rest > 0 or not whole)), shape)
+    return reshape(tile(flat, whole + 1)[:size] if rest else tile(flat, whole), shape)
 
 
 @explained
