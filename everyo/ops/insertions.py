@@ -254,7 +254,7 @@ def insert(x: Any, obj: Any, values: Any, /, axis: int | None = None) -> Tensor:
     axis = normalize_axis(0 if axis is None else axis, x.ndim, "insert")
     size, xp = x.shape[axis], x.backend.xp
     at = obj % size if type(obj) is int and -size <= obj < size else None
-    places = _positions(x, obj, axis, "insert", size + 1) if at is None else None
+    places: Any = _positions(x, obj, axis, "insert", size + 1) if at is None else None
     values = values if values.dtype == x.dtype else values.astype(x.dtype)
     if values.ndim < x.ndim:
         values = reshape(values, (1,) * (x.ndim - values.ndim) + values.shape)
