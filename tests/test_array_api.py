@@ -397,6 +397,37 @@ def test_memory_is_shared_with_pytorch_both_ways(dtype):
     assert torch.from_dlpack(eo.tensor(1, dtype=dtype)).item() == 1
 
 
+def test_what_pytorch_keeps_to_itself_is_an_error():
+    torch = pytest.importorskip("torch", reason="PyTorch comes with the benchmarks' environments only")
+    for tensor in (torch.ones(2, requires_grad=True), torch.ones(2, dtype=torch.complex64).conj()):
+        for take in (eo.asarray, eo.from_dlpack):
+            with pytest.raises(ArgumentError, match="detach"):
+                take(tensor)
+    with pytest.raises(ArgumentError, match="resolve_neg"):
+        eo.from_dlpack(torch.tensor([1 + 2j]).conj().imag)
+    assert torch.from_dlpack(eo.flip(eo.arange(3.0))).tolist() == [2, 1, 0]
+
+
+def test_negative_strides_are_copied():
+    a = np.arange(6.0).reshape(2, 3)
+    for x in (eo.asarray(a)[::-1], eo.flip(eo.asarray(a), axis=1)):
+        given = np.from_dlpack(x)
+        np.testing.assert_array_equal(given, x.numpy())
+        assert min(given.strides) > 0
+        assert not np.shares_memory(given, a)
+
+
+def test_no_copy_is_an_error_where_one_is_needed():
+    for data in ([1.0, 2.0], 1.0, np.arange(2.0).astype("f4")):
+        with pytest.raises(ArgumentError, match="needs a copy") as caught:
+            eo.asarray(data, dtype="float64", copy=False)
+        assert isinstance(caught.value, ValueError)
+    a = np.arange(2.0)
+    assert np.shares_memory(eo.asarray(a, copy=False).numpy(), a)
+    with pytest.raises(ArgumentError, match="stream"):
+        eo.ones(2).__dlpack__(stream=1)
+
+
 def test_a_capsule_without_a_version_is_of_memory_that_may_be_written():
     frozen = np.arange(3.0)
     frozen.flags.writeable = False

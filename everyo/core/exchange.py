@@ -17,6 +17,8 @@ def export(x: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: bool 
     """Return a DLPack capsule of the memory of `x`, read-only where the version can say so."""
     x.require_constant("__dlpack__")
     array = x.concrete("__dlpack__")
+    if copy is None and any(stride < 0 for stride in getattr(array, "strides", ())):
+        copy = True  # PyTorch ends the process at a negative stride
     versioned = max_version is not None and tuple(max_version) >= READ_ONLY_SINCE
     if copy:
         array = x.backend.xp.asarray(array, copy=True)
@@ -28,7 +30,7 @@ def export(x: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: bool 
         return array.__dlpack__(**given)
     except TypeError:  # a library of the time before versions
         return array.__dlpack__()
-    except (BufferError, ValueError) as error:
+    except (BufferError, RuntimeError, ValueError) as error:
         raise ArgumentError(
             "the tensor cannot be exchanged in this way",
             operation="__dlpack__",

@@ -111,6 +111,14 @@ def array_from(
     """
     try:
         array = backend.asarray(value, None, place)
+    except RuntimeError as error:  # PyTorch's, of a tensor that requires grad
+        raise ArgumentError(
+            "an array of another library cannot be read",
+            operation=operation,
+            expected="an array that its library converts to NumPy's",
+            found=f"{type(value).__name__}: {error}",
+            remedy="detach and resolve it there first, as x.detach().resolve_conj() in PyTorch",
+        ) from error
     except (TypeError, ValueError) as error:
         raise DTypeError(
             "an operand is not numeric data of one shape",

@@ -121,7 +121,18 @@ def _array(data: Any, dtype: Any, device: str | None, copy: bool | None, operati
     if wanted is not None and source is not None:
         refuse_complex(data.dtype, wanted, operation)
     try:
+        if copy is False and source is None:
+            raise ValueError("Python data have no memory to share")
         return backend.asarray(data, wanted, place, copy)
+    except ValueError as error:
+        raise ArgumentError(
+            "the conversion needs a copy",
+            operation=operation,
+            inputs=describe(data),
+            expected="an array of the wanted dtype and device",
+            found=f"copy={copy}: {error}",
+            remedy="leave copy out",
+        ) from error
     except TypeError as error:
         raise DTypeError(
             "the elements are not numeric",

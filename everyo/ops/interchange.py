@@ -50,6 +50,15 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     True
     """
     backend, place = backend_for(x.device if device is None and isinstance(x, Tensor) else device)
+    negated = getattr(x, "is_neg", None)
+    if negated is not None and negated():
+        raise ArgumentError(
+            "the numbers are the negatives of those in memory, which DLPack cannot say",
+            operation="from_dlpack",
+            expected="an array whose memory holds its numbers",
+            found=f"{type(x).__name__} with is_neg()",
+            remedy="write x.resolve_neg() in PyTorch",
+        )
     try:
         array = backend.xp.from_dlpack(x)
     except EveryOError:
