@@ -93,6 +93,27 @@ def test_an_infinite_condition_that_is_not_taken_has_no_part_in_the_gradient(ord
         np.testing.assert_array_equal(slope.numpy(), [[6, 0], [0, 0]])
 
 
+def logarithm(a):
+    return eo.linalg.slogdet(a)[1]
+
+
+def test_a_pullback_is_linear_at_a_cotangent_of_zero():
+    """Its derivative there, which linearize and second derivatives ask for, is the pullback itself."""
+    a, e = eo.asarray(np.array([[2.0, 0.5], [0.3, 1.0]])), eo.asarray(np.eye(2))
+    trace = np.trace(np.linalg.inv(a.numpy()))
+    b, c = eo.asarray(np.array([2.0, 0.5])), eo.asarray(np.array([0.0, 2.0, 4.0]))
+    for wrapped in (lambda f: f, eo.compile):
+        found = wrapped(lambda a, e: eo.linearize(logarithm, a)[1](e))(a, e)
+        np.testing.assert_allclose(found.item(), trace, rtol=1e-14)
+        found = wrapped(eo.hessian(lambda v: logarithm(eo.diag(v)) ** 2))(b)
+        np.testing.assert_allclose(found.numpy(), [[0.5, 2], [2, 8]], rtol=1e-14)
+        found = wrapped(eo.hessian(lambda v: v[0] * logarithm(eo.diag(v[1:]))))(c)
+        np.testing.assert_allclose(found.numpy(), [[0, 0.5, 0.25], [0.5, 0, 0], [0.25, 0, 0]], atol=1e-15)
+    for f in (eo.linalg.cond, logarithm):
+        singular = eo.asarray(np.diag([2.0, 0.0]))
+        assert np.isnan(eo.linearize(f, singular)[1](e).item())
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_singular_matrix_leaves_the_others_of_a_batch_alone(order):
     regular, t = np.array([[2.0, 0.5], [0.1, 1.0]]), np.array([[0.3, 1.0], [2.0, 3.0]])

@@ -22,6 +22,7 @@ from everyo.ops.linalg.common import (
     same_layout,
     square,
     summed,
+    undefined,
 )
 from everyo.ops.signatures import explained
 
@@ -210,11 +211,6 @@ class SlogdetResult(NamedTuple):
     logabsdet: Tensor
 
 
-def _masked(cotangent: Any, g: Any) -> Any:
-    """Return a cotangent that is 0 where nothing came in, even at a matrix without an inverse."""
-    return op.where(op.equal(g, 0), 0, cotangent)
-
-
 def _slogdet_vjp(g: dict[int, Any], x: Any, out: Any) -> Any:
     total = g.get(1)
     if 0 in g and x.dtype.kind == "c":  # a real sign is constant
@@ -223,8 +219,8 @@ def _slogdet_vjp(g: dict[int, Any], x: Any, out: Any) -> Any:
         total = turned if total is None else total + turned
     if total is None:
         return op.zeros_like(x)
-    total = _spread(total)
-    return _masked(total * op.matrix_transpose(op.inv(x, strict=False)), total)
+    total, slope = _spread(total), op.matrix_transpose(op.inv(x, strict=False))
+    return op.where(op.isfinite(slope), total * slope, undefined(total))
 
 
 def _slogdet_jvp(t: Any, x: Any, out: Any) -> tuple[Any, Any]:

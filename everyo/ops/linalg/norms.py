@@ -15,7 +15,7 @@ from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
-from everyo.ops.linalg.common import inexact_array, matrices, same_layout, square
+from everyo.ops.linalg.common import inexact_array, matrices, same_layout, square, undefined
 from everyo.ops.linalg.degeneracy import batched
 from everyo.ops.linalg.singular import svdvals
 from everyo.ops.norms import vector_norm
@@ -242,13 +242,8 @@ def _ratio(a: Tensor, b: Tensor) -> Tensor:
     return op.infinite_where(a / op.where(zero, 1, b), zero)
 
 
-def _infinite_vjp(g: Any, where: Any) -> Any:
-    """Return NaN where `where` holds; 0 even there for a value that is not asked for."""
-    return op.where(where, op.where(op.equal(g, 0), g, math.nan), g)
-
-
 @primitive(
-    (_infinite_vjp, None),
+    (lambda g, where: op.where(where, undefined(g), g), None),
     (lambda t, where: op.where(where, t * math.nan, t), None),
     samples=lambda: [sample((2,), Values([False, False])), sample((), Values(False))],
     batch=batched,
