@@ -135,10 +135,17 @@ def concat(arrays: Iterable[Any], /, *, axis: int | None = 0, dtype: Any = None)
     dtype : dtype-like, optional
         The dtype of the result.
 
+    Returns
+    -------
+    Tensor
+        As long along the axis as the tensors together; 1-d for ``axis=None``. Of the promoted dtype.
+
     Raises
     ------
     ShapeError
         If there is no tensor, or the shapes do not fit.
+    IndexingError, DTypeError
+        If there is no such axis; if it is no integer, `arrays` no sequence, or `dtype` real for complex ones.
 
     Examples
     --------
@@ -169,6 +176,29 @@ def _is_real(x: Tensor) -> bool:
 def concatenate(arrays: Iterable[Any], /, axis: int | None = 0, *, dtype: Any = None) -> Tensor:
     """Join tensors along an axis that they have: `concat` under NumPy's name.
 
+    The gradient is cut into the parts again.
+
+    Parameters
+    ----------
+    arrays : sequence of tensors
+        What is joined, in order; dtypes are promoted.
+    axis : int or None, default 0
+        Along which axis; None joins the flattened tensors.
+    dtype : dtype-like, optional
+        The dtype of the result.
+
+    Returns
+    -------
+    Tensor
+        As long along the axis as the tensors together; 1-d for ``axis=None``.
+
+    Raises
+    ------
+    ShapeError
+        If there is no tensor, or the shapes do not fit.
+    IndexingError, DTypeError
+        If there is no such axis; if it is no integer, `arrays` no sequence, or `dtype` real for complex ones.
+
     Examples
     --------
     >>> import everyo as eo
@@ -193,10 +223,17 @@ def stack(arrays: Iterable[Any], /, axis: int = 0, *, dtype: Any = None) -> Tens
     dtype : dtype-like, optional
         The dtype of the result.
 
+    Returns
+    -------
+    Tensor
+        With one axis more, as long as the sequence. Of the promoted dtype.
+
     Raises
     ------
     ShapeError
         If there is no tensor, or the shapes differ.
+    IndexingError, DTypeError
+        If there is no such axis; if it is no integer, `arrays` no sequence, or `dtype` real for complex ones.
 
     Examples
     --------
@@ -214,6 +251,27 @@ def stack(arrays: Iterable[Any], /, axis: int = 0, *, dtype: Any = None) -> Tens
 def vstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
     """Join tensors as rows: along the first axis, vectors as matrices of one row.
 
+    The gradient is cut into the parts again.
+
+    Parameters
+    ----------
+    arrays : sequence of tensors
+        What is joined, in order; dtypes are promoted. Numbers and vectors are rows.
+    dtype : dtype-like, optional
+        The dtype of the result.
+
+    Returns
+    -------
+    Tensor
+        At least 2-d, as long along the first axis as the tensors together.
+
+    Raises
+    ------
+    ShapeError
+        If there is no tensor, or they differ along other axes than the first.
+    DTypeError
+        If `arrays` is no sequence, or a complex tensor would become real in `dtype`.
+
     Examples
     --------
     >>> import everyo as eo
@@ -228,6 +286,27 @@ def vstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
 def hstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
     """Join tensors side by side: along the second axis, vectors along their only one.
 
+    The gradient is cut into the parts again.
+
+    Parameters
+    ----------
+    arrays : sequence of tensors
+        What is joined, in order; dtypes are promoted. Numbers are vectors of length 1.
+    dtype : dtype-like, optional
+        The dtype of the result.
+
+    Returns
+    -------
+    Tensor
+        At least 1-d, as long along the joined axis as the tensors together.
+
+    Raises
+    ------
+    ShapeError
+        If there is no tensor, or they differ along other axes than the joined one.
+    DTypeError
+        If `arrays` is no sequence, or a complex tensor would become real in `dtype`.
+
     Examples
     --------
     >>> import everyo as eo
@@ -241,6 +320,25 @@ def hstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
 @explained
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Return the parts of `x` along an axis, which they no longer have: the inverse of `stack`.
+
+    The gradients of the parts are stacked again.
+
+    Parameters
+    ----------
+    x : tensor
+        With at least one axis.
+    axis : int, default 0
+        Along which axis.
+
+    Returns
+    -------
+    tuple of Tensor
+        As many as `x` is long along the axis, each with one axis less.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
@@ -269,10 +367,17 @@ def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) ->
     axis : int, default 0
         Along which axis.
 
+    Returns
+    -------
+    list of Tensor
+        The parts, with as many axes as `x`.
+
     Raises
     ------
-    ShapeError
-        If the axis cannot be cut into that many equal parts.
+    ShapeError, ArgumentError
+        If the axis cannot be cut into that many equal parts, or their number is not positive.
+    IndexingError, DTypeError
+        If there is no such axis, or it, the number of parts or a position is no integer.
 
     Examples
     --------
@@ -300,6 +405,29 @@ def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) ->
 @explained
 def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
     """Cut `x` as `split` does; parts of a given number may differ by one in size.
+
+    The gradients of the parts are joined again.
+
+    Parameters
+    ----------
+    x : tensor
+        With at least one axis.
+    indices_or_sections : int or sequence of int
+        The number of parts, the first of which may be longer, or where each part but the first begins.
+    axis : int, default 0
+        Along which axis.
+
+    Returns
+    -------
+    list of Tensor
+        The parts, with as many axes as `x`.
+
+    Raises
+    ------
+    ArgumentError
+        If the number of parts is not positive.
+    IndexingError, DTypeError
+        If there is no such axis, or it, the number of parts or a position is no integer.
 
     Examples
     --------
@@ -331,14 +459,26 @@ def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int =
 def meshgrid(*xs: Any, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Return the coordinates of the points of a grid, one tensor for each vector of coordinates.
 
+    The gradient of a coordinate is summed over the points that have it.
+
     Parameters
     ----------
     *xs : tensor
-        Vectors.
+        Vectors; other tensors are flattened.
     sparse : bool, default False
         Leave axes along which a coordinate does not change at length 1: they broadcast.
-    indexing : {"xy", "ij"}
+    indexing : {"xy", "ij"}, default "xy"
         Whether the first two axes of the results are exchanged ("xy") or in the order of the vectors.
+
+    Returns
+    -------
+    tuple of Tensor
+        One for each vector, of its dtype, with an axis for each of them.
+
+    Raises
+    ------
+    ArgumentError, DTypeError
+        If there is no such indexing, or `sparse` is neither true nor false.
 
     Examples
     --------

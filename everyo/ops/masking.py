@@ -270,6 +270,8 @@ def compress(condition: Any, x: Any, /, axis: int | None = None) -> Tensor:
 def extract(condition: Any, x: Any, /) -> Tensor:
     """Return the elements of `x` for which a condition holds, in a row: NumPy's `masked_select`.
 
+    The gradient of `x` is that of the elements taken, and 0 elsewhere; the condition has none.
+
     Parameters
     ----------
     condition : tensor
@@ -285,7 +287,9 @@ def extract(condition: Any, x: Any, /) -> Tensor:
     Raises
     ------
     IndexingError
-        If the condition has more elements than `x`.
+        If the condition holds at a place that `x` does not have.
+    UnsupportedOperationError, CompileError
+        Under `vmap` or `compile`, for the length of the result depends on the condition.
 
     Examples
     --------
@@ -315,6 +319,11 @@ def argwhere(x: Any, /) -> Tensor:
     Tensor
         Integers, of shape ``(number, x.ndim)``.
 
+    Raises
+    ------
+    UnsupportedOperationError, CompileError
+        Under `vmap` or `compile`, for the length of the result depends on the values.
+
     Examples
     --------
     >>> import everyo as eo
@@ -331,6 +340,21 @@ def argwhere(x: Any, /) -> Tensor:
 @explained
 def flatnonzero(x: Any, /) -> Tensor:
     """Positions of the nonzero elements of the flattened tensor. It has no gradient.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape.
+
+    Returns
+    -------
+    Tensor
+        Integers, 1-d.
+
+    Raises
+    ------
+    UnsupportedOperationError, CompileError
+        Under `vmap` or `compile`, for the length of the result depends on the values.
 
     Examples
     --------

@@ -114,6 +114,13 @@ def lerp(xp: Any, start: Any, end: Any, weight: Any) -> Any:
     Tensor
         Of the broadcast shape and the common dtype.
 
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If an operand's elements are not numbers, or all are booleans.
+
     Examples
     --------
     >>> import everyo as eo

@@ -81,6 +81,13 @@ def logsumexp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor
     Tensor
         ``-inf`` for empty axes.
 
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice.
+
     Examples
     --------
     >>> import everyo as eo
@@ -168,8 +175,10 @@ def softmax(x: Any, /, axis: Axis = -1) -> Tensor:
 
     Raises
     ------
-    IndexingError
-        If there is no such axis.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice.
 
     Examples
     --------
@@ -184,7 +193,26 @@ def softmax(x: Any, /, axis: Axis = -1) -> Tensor:
 def log_softmax(x: Any, /, axis: Axis = -1) -> Tensor:
     """Logarithm of `softmax`, exact also where that underflows to 0.
 
-    ``dx = g - softmax(x) * sum(g)``. Parameters, result and errors are those of `softmax`.
+    ``dx = g - softmax(x) * sum(g)``.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape; integers are computed in float64.
+    axis : int, sequence of int or None, default -1
+        The axes along which the exponentials of the result sum to 1; None for all.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`; NaN where all elements are ``-inf``.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice.
 
     Examples
     --------

@@ -179,6 +179,15 @@ def where(xp: Any, condition: Any, x1: Any, x2: Any) -> Any:
     Tensor
         Of the broadcast shape and the common dtype of `x1` and `x2`.
 
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If an operand's elements are not numbers.
+    UnsupportedOperationError
+        If `condition` requires grad.
+
     Examples
     --------
     >>> import everyo as eo
@@ -244,6 +253,13 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     -------
     Tensor
         Of the broadcast shape.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If an operand's elements are not numbers.
 
     Examples
     --------

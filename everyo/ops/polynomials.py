@@ -47,6 +47,11 @@ def polyval(p: Any, x: Any, /) -> Tensor:
     x : tensor or number
         Where to evaluate, of any shape.
 
+    Returns
+    -------
+    Tensor
+        Of the shape of `x` and the common dtype.
+
     Raises
     ------
     ShapeError
@@ -174,6 +179,21 @@ def _two(p: Any, q: Any, operation: str) -> tuple[Tensor, Tensor]:
 def polyadd(p: Any, q: Any, /) -> Tensor:
     """Coefficients of the sum of two polynomials; the gradient goes to the coefficients of both.
 
+    Parameters
+    ----------
+    p, q : tensor
+        The coefficients, vectors, that of the highest power first.
+
+    Returns
+    -------
+    Tensor
+        As long as the longer one, of the common dtype.
+
+    Raises
+    ------
+    ShapeError
+        If `p` or `q` is no vector.
+
     Examples
     --------
     >>> import everyo as eo
@@ -187,6 +207,23 @@ def polyadd(p: Any, q: Any, /) -> Tensor:
 @explained
 def polysub(p: Any, q: Any, /) -> Tensor:
     """Coefficients of the difference of two polynomials; the gradient goes to the coefficients of both.
+
+    Parameters
+    ----------
+    p, q : tensor
+        The coefficients, vectors, that of the highest power first.
+
+    Returns
+    -------
+    Tensor
+        As long as the longer one, of the common dtype.
+
+    Raises
+    ------
+    ShapeError
+        If `p` or `q` is no vector.
+    DTypeError
+        If both are boolean.
 
     Examples
     --------
@@ -203,6 +240,23 @@ def polymul(p: Any, q: Any, /) -> Tensor:
     """Coefficients of the product of two polynomials: the convolution of theirs.
 
     Leading zeros are kept, so that the length does not depend on values.
+
+    The gradient of each factor is the correlation of `g` with the other one.
+
+    Parameters
+    ----------
+    p, q : tensor
+        The coefficients, vectors, that of the highest power first.
+
+    Returns
+    -------
+    Tensor
+        Of length ``len(p) + len(q) - 1`` and the common dtype.
+
+    Raises
+    ------
+    ShapeError
+        If `p` or `q` is no vector, or empty.
 
     Examples
     --------
@@ -223,10 +277,28 @@ def _powers(n: int, like: Tensor) -> Any:
 def polyder(p: Any, /, m: int = 1) -> Tensor:
     """Coefficients of the `m`-th derivative of a polynomial; linear in `p`.
 
+    The gradient of each coefficient is that of the one it became, times the same factor.
+
+    Parameters
+    ----------
+    p : tensor
+        The coefficients, a vector, that of the highest power first.
+    m : int, default 1
+        How often.
+
+    Returns
+    -------
+    Tensor
+        Shorter than `p` by `m`, and empty where there is nothing left.
+
     Raises
     ------
+    ShapeError
+        If `p` is no vector.
     ArgumentError
         If `m` is negative.
+    DTypeError
+        If `m` is no integer.
 
     Examples
     --------
@@ -244,6 +316,8 @@ def polyder(p: Any, /, m: int = 1) -> Tensor:
 def polyint(p: Any, /, m: int = 1, k: Any = None) -> Tensor:
     """Coefficients of the `m`-th integral of a polynomial; linear in `p` and `k`.
 
+    The gradient of each coefficient is that of the one it became, divided by the same number.
+
     Parameters
     ----------
     p : tensor
@@ -253,10 +327,19 @@ def polyint(p: Any, /, m: int = 1, k: Any = None) -> Tensor:
     k : number, tensor or sequence, optional
         The constants of integration, in the order in which they are added; 0 by default.
 
+    Returns
+    -------
+    Tensor
+        Longer than `p` by `m`; floating point or complex.
+
     Raises
     ------
+    ShapeError
+        If `p` is no vector.
     ArgumentError
         If `m` is negative, or there are not `m` constants.
+    DTypeError
+        If `m` is no integer.
 
     Examples
     --------
@@ -295,16 +378,26 @@ def _order(m: Any, operation: str) -> int:
 def poly(roots: Any, /) -> Tensor:
     """Coefficients of the polynomial with these roots, or eigenvalues, and the leading coefficient 1.
 
+    The derivative by a root is minus the coefficients of the polynomial without it; that by a matrix is the
+    one through `eigvals`.
+
     Parameters
     ----------
     roots : tensor
         A vector; integers are computed in floating point. Of complex roots the coefficients stay complex.
         Or a square matrix, of which the roots are the eigenvalues.
 
+    Returns
+    -------
+    Tensor
+        A vector with one element more than there are roots; real for a real matrix.
+
     Raises
     ------
     ShapeError
         If there is no vector or square matrix.
+    LinAlgError
+        If the eigenvalues of a matrix cannot be found, as of one with NaN.
 
     Examples
     --------

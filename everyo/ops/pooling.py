@@ -298,12 +298,20 @@ def max_pool1d(
 ) -> Tensor:
     """Maximum of each window over the last axis; everything else as in `max_pool2d`.
 
+    The gradient of each result goes to the largest element of its window; equal ones share it equally.
+
     Parameters
     ----------
     x : tensor
         Shape ``(batch, channels, length)`` or ``(channels, length)``.
-    kernel_size, stride, padding, dilation
-        See `max_pool2d`.
+    kernel_size : int or a sequence of one
+        Size of a window.
+    stride : int or a sequence of one, optional
+        Step from one window to the next; by default `kernel_size`.
+    padding : int or a sequence of one, default 0
+        Minus infinities at both ends, at most half of `kernel_size`.
+    dilation : int or a sequence of one, default 1
+        Distance between the elements of a window.
 
     Returns
     -------
@@ -384,12 +392,20 @@ def avg_pool1d(
 ) -> Tensor:
     """Mean of each window over the last axis; everything else as in `avg_pool2d`.
 
+    The gradient of each result is spread evenly over its window.
+
     Parameters
     ----------
     x : tensor
         Shape ``(batch, channels, length)`` or ``(channels, length)``.
-    kernel_size, stride, padding, count_include_pad
-        See `avg_pool2d`.
+    kernel_size : int or a sequence of one
+        Size of a window.
+    stride : int or a sequence of one, optional
+        Step from one window to the next; by default `kernel_size`.
+    padding : int or a sequence of one, default 0
+        Zeros at both ends, at most half of `kernel_size`.
+    count_include_pad : bool, default True
+        Whether those zeros count as elements.
 
     Returns
     -------

@@ -85,6 +85,8 @@ def cross(
 def kron(a: Any, b: Any, /) -> Tensor:
     """Return the Kronecker product: every element of `a`, times the whole of `b`, side by side.
 
+    The gradient of an element of one factor is the sum, over its products, of `g` times the other element.
+
     Parameters
     ----------
     a, b : tensor
@@ -93,7 +95,12 @@ def kron(a: Any, b: Any, /) -> Tensor:
     Returns
     -------
     Tensor
-        As long as both together along each axis.
+        As long as both together along each axis: the lengths are multiplied. Of the common dtype.
+
+    Raises
+    ------
+    DTypeError
+        If the elements of a factor are not numbers.
 
     Examples
     --------
@@ -113,6 +120,9 @@ def kron(a: Any, b: Any, /) -> Tensor:
 def matvec(x1: Any, x2: Any, /) -> Tensor:
     """Return the products of matrices with vectors, ``x1 @ x2`` with `x2` a column.
 
+    ``d matvec(x1, x2) = matvec(dx1, x2) + matvec(x1, dx2)``, so of real numbers ``dx1 = outer(g, x2)`` and
+    ``dx2 = x1.mT @ g``, summed over axes that were broadcast.
+
     Parameters
     ----------
     x1 : tensor
@@ -129,6 +139,8 @@ def matvec(x1: Any, x2: Any, /) -> Tensor:
     ------
     ShapeError
         If the shapes do not fit.
+    DTypeError
+        If an operand's elements are not numbers.
 
     Examples
     --------
@@ -144,6 +156,9 @@ def matvec(x1: Any, x2: Any, /) -> Tensor:
 @explained
 def vecmat(x1: Any, x2: Any, /) -> Tensor:
     """Return the products of vectors with matrices, ``conj(x1) @ x2`` with `x1` a row.
+
+    ``d vecmat(x1, x2) = vecmat(dx1, x2) + vecmat(x1, dx2)``, so of real numbers ``dx1 = x2 @ g`` and
+    ``dx2 = outer(x1, g)``, summed over axes that were broadcast.
 
     Parameters
     ----------
@@ -161,6 +176,8 @@ def vecmat(x1: Any, x2: Any, /) -> Tensor:
     ------
     ShapeError
         If the shapes do not fit.
+    DTypeError
+        If an operand's elements are not numbers.
 
     Examples
     --------

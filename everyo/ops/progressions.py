@@ -59,6 +59,17 @@ def logspace(
     Tensor
         Of shape ``(num,)``, or the shape of the ends with an axis of `num` more.
 
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast, or `num` is negative.
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If an end is no number, or `num` no integer.
+    DeviceError
+        If there is no such device.
+
     Examples
     --------
     >>> import everyo as eo
@@ -152,6 +163,8 @@ def tri(
 ) -> Tensor:
     """Return a matrix with ones on and below its `k`-th diagonal and zeros above.
 
+    It is a constant: nothing it depends on has a gradient.
+
     Parameters
     ----------
     N, M : int
@@ -166,11 +179,16 @@ def tri(
     Returns
     -------
     Tensor
+        Shape ``(N, M)``.
 
     Raises
     ------
     ShapeError
         If a size is negative.
+    DTypeError
+        If a size or `k` is no integer.
+    DeviceError
+        If there is no such device.
 
     Examples
     --------

@@ -39,6 +39,39 @@ def arange(
 ) -> Tensor:
     """Return evenly spaced numbers from `start` (0 if only one bound is given) up to but without `stop`.
 
+    The bounds are plain numbers: no gradient flows to them.
+
+    Parameters
+    ----------
+    start : number
+        The first of the numbers, or, if it is the only bound, what they stay below.
+    stop : number, optional
+        What they stay below, or above if the step is negative.
+    step : number, default 1
+        The distance of two neighbours.
+    dtype : dtype-like, optional
+        By default int64 for integers, and the default float dtype for other real numbers.
+    device : str, optional
+        Where the result goes.
+    requires_grad : bool, default False
+        Whether operations on the result are recorded.
+
+    Returns
+    -------
+    Tensor
+        1-d; empty if `stop` is not ahead of `start`.
+
+    Raises
+    ------
+    ArgumentError
+        If the step is 0, or the range is not finite or does not fit into memory.
+    DTypeError
+        If a bound is no number, or integers should require grad.
+    GraphStateError
+        If a bound is a tensor that requires grad.
+    DeviceError
+        If there is no such device.
+
     Examples
     --------
     >>> import everyo as eo
@@ -91,12 +124,16 @@ def linspace(
         How many numbers.
     dtype : dtype-like, optional
         The dtype of the result; numbers are rounded down to integers.
+    device : str, optional
+        Where the result goes.
     endpoint : bool, default True
         Whether `stop` is the last of them.
     retstep : bool, default False
         Also return the distance between two of them.
     axis : int, default 0
         The axis of the result along which they lie, if the ends have axes.
+    requires_grad : bool, default False
+        Whether operations on the result are recorded, if the ends are numbers.
 
     Returns
     -------
@@ -107,7 +144,13 @@ def linspace(
     Raises
     ------
     ShapeError
-        If the ends do not broadcast.
+        If the ends do not broadcast, or `num` is negative.
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If an end is no number, or `num` no integer, or complex numbers would become real in `dtype`.
+    DeviceError
+        If there is no such device.
 
     Examples
     --------
@@ -182,6 +225,37 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a matrix with ones on its `k`-th diagonal and zeros elsewhere.
+
+    It is a constant: nothing it depends on has a gradient.
+
+    Parameters
+    ----------
+    n_rows : int
+        The number of rows.
+    n_cols : int, optional
+        The number of columns; as many as rows by default.
+    k : int, default 0
+        Which diagonal: above (positive) or below (negative) the main one.
+    dtype : dtype-like, optional
+        The default float dtype by default.
+    device : str, optional
+        Where the result goes.
+    requires_grad : bool, default False
+        Whether operations on the result are recorded.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(n_rows, n_cols)``.
+
+    Raises
+    ------
+    ShapeError
+        If a size is negative.
+    DTypeError
+        If a size or `k` is no integer, or integers should require grad.
+    DeviceError
+        If there is no such device.
 
     Examples
     --------
