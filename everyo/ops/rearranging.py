@@ -40,6 +40,25 @@ def flip(x: Any, /, axis: Axis = None) -> Tensor:
 
     The gradient is flipped back.
 
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    axis : int or sequence of int, optional
+        Which axes.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice.
+
     Examples
     --------
     >>> import everyo as eo
@@ -83,10 +102,26 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axis = None) -> Tensor:
 
     Without `axis` they are shifted in their flat order. The gradient is rolled back.
 
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    shift : int or sequence of int
+        By how much, towards higher indices if positive; one for all axes, or one for each.
+    axis : int or sequence of int, optional
+        Which axes; one that is named twice is shifted twice.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`.
+
     Raises
     ------
     ShapeError
         If there are not as many shifts as axes.
+    IndexingError, DTypeError
+        If there is no such axis, or it or a shift is no integer.
 
     Examples
     --------
@@ -127,6 +162,25 @@ def _triu(xp: Any, x: Any, *, k: int) -> Any:
 def tril(x: Any, /, k: int = 0) -> Tensor:
     """Return the matrices in the last two axes with zeros above the `k`-th diagonal; so is the gradient.
 
+    Parameters
+    ----------
+    x : tensor
+        With at least two axes, of which the last two are rows and columns.
+    k : int, default 0
+        The last diagonal that is kept: above (positive) or below (negative) the main one.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If there is no matrix.
+    DTypeError
+        If `k` is no integer.
+
     Examples
     --------
     >>> import everyo as eo
@@ -140,6 +194,25 @@ def tril(x: Any, /, k: int = 0) -> Tensor:
 @explained
 def triu(x: Any, /, k: int = 0) -> Tensor:
     """Return the matrices in the last two axes with zeros below the `k`-th diagonal; so is the gradient.
+
+    Parameters
+    ----------
+    x : tensor
+        With at least two axes, of which the last two are rows and columns.
+    k : int, default 0
+        The first diagonal that is kept: above (positive) or below (negative) the main one.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If there is no matrix.
+    DTypeError
+        If `k` is no integer.
 
     Examples
     --------
@@ -184,13 +257,20 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
         With at least two axes.
     offset : int, default 0
         Above (positive) or below (negative) the main diagonal.
-    axis1, axis2 : int
+    axis1, axis2 : int, default 0 and 1
         The axes of rows and columns.
+
+    Returns
+    -------
+    Tensor
+        The other axes of `x`, then the diagonal; empty beyond the corners.
 
     Raises
     ------
     ShapeError
-        If the two axes are one.
+        If there is no matrix, or the two axes are one.
+    IndexingError, DTypeError
+        If there is no such axis, or it or `offset` is no integer.
 
     Examples
     --------
@@ -217,10 +297,24 @@ def diag(x: Any, /, k: int = 0) -> Tensor:
 
     The two are each other's gradient.
 
+    Parameters
+    ----------
+    x : tensor
+        A vector or a matrix.
+    k : int, default 0
+        Which diagonal: above (positive) or below (negative) the main one.
+
+    Returns
+    -------
+    Tensor
+        A square matrix with ``len(x) + abs(k)`` rows, or a vector.
+
     Raises
     ------
     ShapeError
         If `x` has neither one nor two axes.
+    DTypeError
+        If `k` is no integer.
 
     Examples
     --------
@@ -249,7 +343,28 @@ def diag(x: Any, /, k: int = 0) -> Tensor:
 def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: Any = None) -> Tensor:
     """Return the sum of a diagonal of the matrices in two axes; the gradient lands on that diagonal.
 
-    `dtype` is that to sum in, as in `sum`.
+    Parameters
+    ----------
+    x : tensor
+        With at least two axes.
+    offset : int, default 0
+        Above (positive) or below (negative) the main diagonal.
+    axis1, axis2 : int, default 0 and 1
+        The axes of rows and columns.
+    dtype : dtype-like, optional
+        The dtype to sum in. By default that of `x`; small integers and booleans grow to int64.
+
+    Returns
+    -------
+    Tensor
+        The other axes of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If there is no matrix, or the two axes are one.
+    IndexingError, DTypeError
+        If there is no such axis, or it or `offset` is no integer.
 
     Examples
     --------
@@ -291,6 +406,23 @@ def tile(x: Any, /, reps: int | Sequence[int]) -> Tensor:
 
     The gradient is summed over the copies.
 
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    reps : int or sequence of int
+        How many copies along each axis; missing numbers are 1, and so are missing axes of `x`.
+
+    Returns
+    -------
+    Tensor
+        With as many axes as `x` or `reps`, each `reps` times as long.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        If a number is negative, or no integer.
+
     Examples
     --------
     >>> import everyo as eo
@@ -323,10 +455,17 @@ def repeat(x: Any, /, repeats: int | Sequence[int], axis: int | None = None) -> 
     axis : int, optional
         Along which axis.
 
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`, or 1-d, but as long along the axis as the counts together.
+
     Raises
     ------
     ShapeError
-        If a count is negative, or there is not one for each position.
+        If a count is negative or no integer, or there is not one for each position.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------

@@ -195,7 +195,7 @@ def index_reduce(
 ) -> Tensor:
     """Return `x` with slices reduced into it at positions along an axis.
 
-    Everything else is as in `scatter_reduce`.
+    Everything else is as in `scatter_reduce`, also the gradient, which is that of the reduction.
 
     Parameters
     ----------

@@ -65,8 +65,30 @@ def segment_sum(data: Any, segment_ids: Any, /, num_segments: int | None = None)
 def segment_mean(data: Any, segment_ids: Any, /, num_segments: int | None = None) -> Tensor:
     """Mean of the rows of each segment; NaN for a segment without rows, as for any mean of nothing.
 
-    The gradient of a row is that of its segment, divided by the number of its rows. Parameters and errors
-    are those of `segment_sum`; a mean of integers is float64.
+    The gradient of a row is that of its segment, divided by the number of its rows.
+
+    Parameters
+    ----------
+    data : tensor
+        Shape ``(n, ...)``; integers are computed in float64.
+    segment_ids : integer tensor
+        Shape ``(n,)``: the segment of each row, as in `segment_sum`.
+    num_segments : int, optional
+        How many segments there are, as in `segment_sum`.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(num_segments, ...)``.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such segment, or a number is no integer.
+    ShapeError
+        If there are not as many numbers as rows.
+    ArgumentError
+        If `num_segments` is negative, or unknown.
 
     Examples
     --------
@@ -86,7 +108,29 @@ def segment_prod(data: Any, segment_ids: Any, /, num_segments: int | None = None
     """Product of the rows of each segment; 1 for a segment without rows.
 
     The gradient of an element is the product of the others, exact to every order where elements are zero.
-    Parameters and errors are those of `segment_sum`.
+
+    Parameters
+    ----------
+    data : tensor
+        Shape ``(n, ...)``.
+    segment_ids : integer tensor
+        Shape ``(n,)``: the segment of each row, as in `segment_sum`.
+    num_segments : int, optional
+        How many segments there are, as in `segment_sum`.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(num_segments, ...)``, of the dtype of `data`.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such segment, or a number is no integer.
+    ShapeError
+        If there are not as many numbers as rows.
+    ArgumentError
+        If `num_segments` is negative, or unknown.
 
     Examples
     --------
@@ -109,8 +153,32 @@ def segment_prod(data: Any, segment_ids: Any, /, num_segments: int | None = None
 def segment_max(data: Any, segment_ids: Any, /, num_segments: int | None = None) -> Tensor:
     """Maximum of the rows of each segment; for one without rows -inf, or the lowest integer.
 
-    The gradient goes to the largest element; equal ones share it equally. Parameters and errors are those
-    of `segment_sum`.
+    The gradient goes to the largest element; equal ones share it equally.
+
+    Parameters
+    ----------
+    data : tensor
+        Real, of shape ``(n, ...)``.
+    segment_ids : integer tensor
+        Shape ``(n,)``: the segment of each row, as in `segment_sum`.
+    num_segments : int, optional
+        How many segments there are, as in `segment_sum`.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(num_segments, ...)``, of the dtype of `data`; NaN where there is a NaN.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such segment, or a number is no integer.
+    ShapeError
+        If there are not as many numbers as rows.
+    ArgumentError
+        If `num_segments` is negative, or unknown.
+    TypeError
+        If `data` is complex.
 
     Examples
     --------
@@ -128,8 +196,32 @@ def segment_max(data: Any, segment_ids: Any, /, num_segments: int | None = None)
 def segment_min(data: Any, segment_ids: Any, /, num_segments: int | None = None) -> Tensor:
     """Minimum of the rows of each segment; for one without rows inf, or the highest integer.
 
-    The gradient goes to the smallest element; equal ones share it equally. Parameters and errors are those
-    of `segment_sum`.
+    The gradient goes to the smallest element; equal ones share it equally.
+
+    Parameters
+    ----------
+    data : tensor
+        Real, of shape ``(n, ...)``.
+    segment_ids : integer tensor
+        Shape ``(n,)``: the segment of each row, as in `segment_sum`.
+    num_segments : int, optional
+        How many segments there are, as in `segment_sum`.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(num_segments, ...)``, of the dtype of `data`; NaN where there is a NaN.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such segment, or a number is no integer.
+    ShapeError
+        If there are not as many numbers as rows.
+    ArgumentError
+        If `num_segments` is negative, or unknown.
+    TypeError
+        If `data` is complex.
 
     Examples
     --------

@@ -34,15 +34,22 @@ def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, /, *args: 
         The axis of the vectors; what the function returns takes its place.
     x : tensor
         At least 1-d.
-    *args, **kwargs
+    *args, **kwargs : any
         More arguments of the function.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`, with that of one result in the place of `axis`.
 
     Raises
     ------
     ShapeError
-        If there is no vector, so that the shape of the result is unknown.
+        If there is no vector, so that the shape of the result is unknown, or the results differ in shape.
     ArgumentError
         If `function` cannot be called.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer, or a result has no numbers.
 
     Examples
     --------
@@ -80,12 +87,30 @@ def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, /, *args: 
 def apply_over_axes(function: Callable[[Any, int], Any], x: Any, /, axes: int | Sequence[int]) -> Tensor:
     """Apply ``function(x, axis)`` along several axes in turn; an axis that it takes away comes back.
 
+    Gradients flow through whatever the function computes.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(x, axis)`` returns a tensor, as a reduction does.
+    x : tensor
+        Of any shape.
+    axes : int or sequence of int
+        The axes, in the order in which the function gets them.
+
+    Returns
+    -------
+    Tensor
+        With as many axes as `x`.
+
     Raises
     ------
     ShapeError
         If a result has neither as many axes as `x` nor one less.
     ArgumentError
         If `function` cannot be called.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
@@ -119,10 +144,26 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
 
     The gradient is turned back.
 
+    Parameters
+    ----------
+    x : tensor
+        At least 2-d.
+    k : int, default 1
+        How many times; negative ones turn back.
+    axes : pair of int, default (0, 1)
+        The plane to turn in.
+
+    Returns
+    -------
+    Tensor
+        The lengths of the two axes are exchanged if `k` is odd.
+
     Raises
     ------
     ShapeError
         If the axes are not two different ones.
+    IndexingError, DTypeError
+        If there is no such axis, or it or `k` is no integer.
 
     Examples
     --------
@@ -156,6 +197,21 @@ def sort_complex(x: Any, /) -> Tensor:
     """Elements along the last axis in order, by real parts and then imaginary ones, as complex numbers.
 
     The gradient of each element is that of the place it moved to.
+
+    Parameters
+    ----------
+    x : tensor
+        At least 1-d, real or complex.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`; complex64 or complex128.
+
+    Raises
+    ------
+    IndexingError
+        If `x` is 0-d.
 
     Examples
     --------

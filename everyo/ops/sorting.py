@@ -87,8 +87,8 @@ def sort(x: Any, /, axis: int | None = -1, *, descending: bool = False, stable: 
 
     Raises
     ------
-    IndexingError
-        If there is no such axis.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
@@ -104,7 +104,26 @@ def sort(x: Any, /, axis: int | None = -1, *, descending: bool = False, stable: 
 def argsort(x: Any, /, axis: int | None = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """Indices that sort a tensor along an axis; they have no gradient.
 
-    Parameters and errors are those of `sort`; ``stable=False`` may be faster.
+    Parameters
+    ----------
+    x : tensor
+        At least 1-d. A NaN counts as the largest.
+    axis : int or None, default -1
+        The axis to sort along; None flattens first.
+    descending : bool, default False
+        Largest first.
+    stable : bool, default True
+        Equal elements keep their order; False may be faster.
+
+    Returns
+    -------
+    Tensor
+        Integers, of the shape of `x`, or 1-d.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
@@ -251,6 +270,8 @@ def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Ten
     ------
     ShapeError
         If there is no element to choose from.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
@@ -265,7 +286,26 @@ def argmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Ten
 def argmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index of the smallest element along an axis (the first of equal ones); it has no gradient.
 
-    Parameters, result and errors are those of `argmax`; a NaN counts as the smallest.
+    Parameters
+    ----------
+    x : tensor
+        Any shape. A NaN counts as the smallest.
+    axis : int, optional
+        The axis to search. By default the tensor counts as flattened.
+    keepdims : bool, default False
+        Keep the axis, with length 1.
+
+    Returns
+    -------
+    Tensor
+        Integers.
+
+    Raises
+    ------
+    ShapeError
+        If there is no element to choose from.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------

@@ -212,6 +212,10 @@ def var(
     ------
     ArgumentError
         If both `correction` and `ddof` are given.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer, or `correction` is no number.
+    ShapeError
+        If an axis is named twice, or `where` or `mean` does not broadcast.
 
     Examples
     --------
@@ -241,9 +245,42 @@ def std(
     where: Any = None,
     mean: Any = None,
 ) -> Tensor:
-    """Standard deviation along axes: the square root of `var`, whose parameters and errors it has.
+    """Standard deviation along axes: the square root of `var`.
 
     ``dx = g * (x - mean) / ((n - correction) * std)``, and 0 where all elements are equal.
+
+    Parameters
+    ----------
+    x : tensor
+        Real or complex; integers are computed in float64.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    dtype : dtype-like, optional
+        The dtype to compute in; that of `x` by default.
+    correction : number, default 0
+        What is subtracted from the number of elements n before dividing by it.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    ddof : number, optional
+        NumPy's name of `correction`.
+    where : tensor of booleans, optional
+        Which elements take part, of a shape that broadcasts to that of `x`; all by default.
+    mean : tensor, optional
+        The mean where it is known, with the reduced axes of length 1.
+
+    Returns
+    -------
+    Tensor
+        Real; NaN, as its gradient, where ``n <= correction``.
+
+    Raises
+    ------
+    ArgumentError
+        If both `correction` and `ddof` are given.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer, or `correction` is no number.
+    ShapeError
+        If an axis is named twice, or `where` or `mean` does not broadcast.
 
     Examples
     --------
@@ -330,6 +367,29 @@ def average(
 @explained
 def ptp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Range of the elements along axes, "peak to peak": ``max - min``, and so its gradient.
+
+    It goes to the largest element, and negated to the smallest; equal ones share it equally.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape.
+    axis : int or sequence of int, optional
+        The axes to search; all by default.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `x`; NaN where there is a NaN.
+
+    Raises
+    ------
+    ShapeError
+        If there is no element to choose from, or an axis is named twice.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer, or `x` is boolean.
 
     Examples
     --------

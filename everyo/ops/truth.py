@@ -47,7 +47,28 @@ def _count_nonzero(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
 def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False, where: Any = None) -> Tensor:
     """Whether all elements along axes are nonzero; True for empty axes. It has no gradient.
 
-    The parameters are those of `max`, without `initial`.
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype. A NaN is not zero.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    where : tensor of booleans, optional
+        Which elements take part, of a shape that broadcasts to that of `x`; all by default.
+
+    Returns
+    -------
+    Tensor
+        Booleans.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice, or `where` does not broadcast to the shape of `x`.
 
     Examples
     --------
@@ -64,7 +85,28 @@ def all(x: Any, /, axis: Axis = None, *, keepdims: bool = False, where: Any = No
 def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False, where: Any = None) -> Tensor:
     """Whether an element along axes is nonzero; False for empty axes. It has no gradient.
 
-    The parameters are those of `max`, without `initial`.
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype. A NaN is not zero.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    where : tensor of booleans, optional
+        Which elements take part, of a shape that broadcasts to that of `x`; all by default.
+
+    Returns
+    -------
+    Tensor
+        Booleans.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice, or `where` does not broadcast to the shape of `x`.
 
     Examples
     --------
@@ -81,7 +123,26 @@ def any(x: Any, /, axis: Axis = None, *, keepdims: bool = False, where: Any = No
 def count_nonzero(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """How many elements along axes are nonzero. It has no gradient.
 
-    The parameters are those of `max`, without `initial` and `where`.
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype. A NaN is not zero.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+
+    Returns
+    -------
+    Tensor
+        Integers.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice.
 
     Examples
     --------
