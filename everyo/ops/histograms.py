@@ -242,9 +242,35 @@ def _require_order(edges: Tensor, operation: str) -> None:
 
 @explained
 def histogram_bin_edges(x: Any, /, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
-    """Edges of the bins that `histogram` would use; they follow the smallest and largest element.
+    """Edges of the bins that `histogram` would use.
 
-    Parameters and errors are those of `histogram`; the weights do not matter.
+    By default their gradient is that of the smallest and the largest element, between which they lie evenly.
+
+    Parameters
+    ----------
+    x : tensor
+        Real, of any shape.
+    bins : int, tensor or str, default 10
+        The number of bins of one width, their edges, or a rule for their number, as in `histogram`.
+    range : pair of numbers, optional
+        Where the bins begin and end; by default at the smallest and largest element.
+    weights : tensor, optional
+        Allowed for NumPy's sake; it changes nothing.
+
+    Returns
+    -------
+    Tensor
+        A vector with one element more than there are bins: of the dtype of `x`, or float64 for integers.
+        Given edges stay as they are.
+
+    Raises
+    ------
+    ArgumentError
+        If the bins or the range make no sense, or the elements are not finite and there is no range.
+    DTypeError
+        If the number of bins is no integer.
+    UnsupportedOperationError, CompileError
+        If a rule chooses the number of bins under `vmap` or `compile`.
 
     Examples
     --------
@@ -473,6 +499,35 @@ def histogram2d(
     x: Any, y: Any, /, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Count points of the plane in the cells of a grid; otherwise as `histogramdd`.
+
+    Gradients are those of `histogram`: that of each weight is the one of the cell it went into.
+
+    Parameters
+    ----------
+    x, y : tensor
+        The coordinates of the points, vectors.
+    bins : int, pair of int or tensor, or tensor, default 10
+        The number of bins along each axis, or their edges; those of one vector serve for both.
+    range : pair of pairs, optional
+        Where the bins begin and end along each axis.
+    density : bool, default False
+        Divide by the sum and the areas of the cells.
+    weights : tensor, optional
+        A weight for each point.
+
+    Returns
+    -------
+    counts : Tensor
+        With an axis for `x` and one for `y`; floating point, or of the dtype of the weights.
+    x_edges, y_edges : Tensor
+        The edges of the bins along each axis.
+
+    Raises
+    ------
+    ShapeError
+        If bins or ranges are not two, or weights do not fit the points.
+    ArgumentError
+        If the bins or a range make no sense, or the coordinates are not finite and there is no range.
 
     Examples
     --------
