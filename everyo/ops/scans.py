@@ -368,8 +368,8 @@ def cumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
 
     Raises
     ------
-    IndexingError
-        If there is no such axis.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
@@ -384,8 +384,27 @@ def cumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
 def cumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """Running product along an axis.
 
-    The gradient is exact to every order where elements are zero: nothing is divided by an element.
-    Parameters, result and errors are those of `cumsum`.
+    The gradient of an element is the sum of `g` times the products that it is in, without that element; it
+    is exact to every order where elements are zero.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int, optional
+        The axis to go along. By default the tensor is flattened first.
+    dtype : dtype-like, optional
+        The dtype to multiply in. By default that of `x`; small integers and booleans grow to int64.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`, or 1-d.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
