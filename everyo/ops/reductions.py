@@ -155,11 +155,20 @@ def sum(
         One more term.
     where : tensor of booleans, optional
         Which elements take part, of a shape that broadcasts to that of `x`; all by default.
+    **unknown : never
+        Nothing: other names are refused.
 
     Returns
     -------
     Tensor
         0 for empty axes.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice, or `where` does not broadcast.
 
     Examples
     --------
@@ -225,13 +234,22 @@ def mean(
         The dtype of the result. By default that of `x`, float64 for integers and booleans.
     keepdims : bool, default False
         Keep the axes, with length 1.
-    where : optional
+    where : tensor of booleans, optional
         Which elements take part, as in `sum`.
+    **unknown : never
+        Nothing: other names are refused.
 
     Returns
     -------
     Tensor
         NaN for empty axes.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice, or `where` does not broadcast.
 
     Examples
     --------
@@ -312,13 +330,22 @@ def prod(
         The dtype to multiply in. By default that of `x`; small integers and booleans grow to int64.
     keepdims : bool, default False
         Keep the axes, with length 1.
-    initial, where : optional
-        One more factor, and which elements take part, as in `sum`.
+    initial : number or tensor, optional
+        One more factor.
+    where : tensor of booleans, optional
+        Which elements take part, as in `sum`.
 
     Returns
     -------
     Tensor
         1 for empty axes.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice, or `where` does not broadcast.
 
     Examples
     --------
@@ -439,6 +466,8 @@ def max(
         One more element. Equal to the largest one it gets half of the gradient.
     where : tensor of booleans, optional
         Which elements take part, as in `sum`; with `initial`, the result where there is none.
+    **unknown : never
+        Nothing: other names are refused.
 
     Returns
     -------
@@ -448,7 +477,9 @@ def max(
     Raises
     ------
     ShapeError
-        If there is no element to choose from.
+        If there is no element to choose from, an axis is named twice, or `where` does not broadcast.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
     ArgumentError
         If there is `where` without `initial`.
 
@@ -479,8 +510,36 @@ def min(
 ) -> Tensor:
     """Smallest element along axes; NaN where there is a NaN. ``eo.amin`` is the same function.
 
-    The gradient goes to the smallest element; equal ones share it equally. Parameters, result and
-    errors are those of `max`.
+    The gradient goes to the smallest element; equal ones share it equally.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int or sequence of int, optional
+        The axes to search; all by default.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    initial : number or tensor, optional
+        One more element. Equal to the smallest one it gets half of the gradient.
+    where : tensor of booleans, optional
+        Which elements take part, as in `sum`; with `initial`, the result where there is none.
+    **unknown : never
+        Nothing: other names are refused.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If there is no element to choose from, an axis is named twice, or `where` does not broadcast.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ArgumentError
+        If there is `where` without `initial`.
 
     Examples
     --------
