@@ -220,7 +220,22 @@ def _with_parts(
 def unique_values(x: Any, /) -> Tensor:
     """The different elements of a tensor in ascending order; every NaN is one of its own.
 
-    Otherwise as `unique`, also in its gradient.
+    The gradient of each goes to its first occurrence.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        1-d.
+
+    Raises
+    ------
+    UnsupportedOperationError, CompileError
+        Under `vmap` or `compile`, as for `unique`.
 
     Examples
     --------
@@ -233,7 +248,24 @@ def unique_values(x: Any, /) -> Tensor:
 
 @explained
 def unique_counts(x: Any, /) -> UniqueCounts:
-    """The different elements and how often each occurs; otherwise as `unique_values`.
+    """The different elements and how often each occurs; every NaN is one of its own.
+
+    The gradient of each element goes to its first occurrence.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+
+    Returns
+    -------
+    values, counts : Tensor
+        A named tuple: the elements in ascending order, and integers; both 1-d.
+
+    Raises
+    ------
+    UnsupportedOperationError, CompileError
+        Under `vmap` or `compile`, as for `unique`.
 
     Examples
     --------
@@ -247,7 +279,24 @@ def unique_counts(x: Any, /) -> UniqueCounts:
 
 @explained
 def unique_inverse(x: Any, /) -> UniqueInverse:
-    """The different elements and which of them each element is; otherwise as `unique_values`.
+    """The different elements and which of them each element is; every NaN is one of its own.
+
+    The gradient of each element goes to its first occurrence.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+
+    Returns
+    -------
+    values, inverse_indices : Tensor
+        A named tuple: the elements in ascending order, and integers of the shape of `x`.
+
+    Raises
+    ------
+    UnsupportedOperationError, CompileError
+        Under `vmap` or `compile`, as for `unique`.
 
     Examples
     --------
@@ -263,7 +312,23 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
 def unique_all(x: Any, /) -> UniqueAll:
     """The different elements, where each occurs first, which of them each element is, and their counts.
 
-    Otherwise as `unique_values`.
+    Every NaN is one of its own. The gradient of each element goes to its first occurrence.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+
+    Returns
+    -------
+    values, indices, inverse_indices, counts : Tensor
+        A named tuple: the elements in ascending order, and integers; `indices` are places in the flattened
+        tensor, `inverse_indices` have its shape.
+
+    Raises
+    ------
+    UnsupportedOperationError, CompileError
+        Under `vmap` or `compile`, as for `unique`.
 
     Examples
     --------
@@ -322,6 +387,13 @@ def isin(
     Tensor
         Booleans of the shape of `x1`.
 
+    Raises
+    ------
+    ShapeError
+        If there is no such kind, or it is "table" and the elements are not integers.
+    DTypeError
+        If `invert` is neither true nor false.
+
     Examples
     --------
     >>> import everyo as eo
@@ -351,6 +423,16 @@ def union1d(x1: Any, x2: Any, /) -> Tensor:
     """The different elements of both tensors, in ascending order.
 
     The gradient of each goes to its first occurrence, in `x1` if it is there.
+
+    Parameters
+    ----------
+    x1, x2 : tensor
+        Flattened first; dtypes are promoted.
+
+    Returns
+    -------
+    Tensor
+        1-d.
 
     Raises
     ------
@@ -382,6 +464,11 @@ def intersect1d(
         Allowed for NumPy's sake; it changes nothing where it holds.
     return_indices : bool, default False
         Also return where each occurs first in `x1` and in `x2`.
+
+    Returns
+    -------
+    Tensor, or a tuple of three
+        1-d: the elements and, if asked for, the two places of each.
 
     Raises
     ------
@@ -419,6 +506,18 @@ def setdiff1d(x1: Any, x2: Any, /, assume_unique: bool = False) -> Tensor:
 
     With `assume_unique` they keep the order of `x1`. The gradient of each goes to its first occurrence.
 
+    Parameters
+    ----------
+    x1, x2 : tensor
+        Flattened first.
+    assume_unique : bool, default False
+        Take the elements of `x1` as they are, unsorted.
+
+    Returns
+    -------
+    Tensor
+        1-d, of the dtype of `x1`.
+
     Raises
     ------
     UnsupportedOperationError, CompileError
@@ -440,6 +539,18 @@ def setxor1d(x1: Any, x2: Any, /, assume_unique: bool = False) -> Tensor:
     """The different elements that only one of the tensors has, in ascending order.
 
     The gradient of each goes to its first occurrence.
+
+    Parameters
+    ----------
+    x1, x2 : tensor
+        Flattened first; dtypes are promoted.
+    assume_unique : bool, default False
+        Allowed for NumPy's sake; it changes nothing where it holds.
+
+    Returns
+    -------
+    Tensor
+        1-d.
 
     Raises
     ------
