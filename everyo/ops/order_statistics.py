@@ -330,6 +330,7 @@ def quantile(
     the derivative equally, as in `max`. For a tensor `q` that requires grad the methods that interpolate
     have the derivative ``dw/dq * (b - a)``: at a place where the interpolation passes from one pair of
     neighbours to the next that of the next pair, at the end that of the last.
+    Source of the methods: Hyndman and Fan (1996), "Sample quantiles in statistical packages".
 
     Parameters
     ----------
@@ -361,7 +362,9 @@ def quantile(
         If there is no such method, a probability is outside its range, or weights are negative or come with
         another method.
     DTypeError
-        If `x` or `q` is complex or boolean.
+        If `x` or `q` is complex or boolean, or an axis no integer.
+    IndexingError, ShapeError
+        If there is no such axis, it is named twice, or weights do not fit.
 
     Examples
     --------
@@ -388,6 +391,38 @@ def percentile(
 ) -> Tensor:
     """Quantiles for probabilities in percent, from 0 to 100; otherwise as `quantile`.
 
+    The derivative in `x` is that of `quantile`, in `q` a hundredth of it.
+
+    Parameters
+    ----------
+    x : tensor
+        Real, of any shape; integers are computed in float64.
+    q : number or tensor
+        Probabilities from 0 to 100, of any shape.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    method : str, default "linear"
+        How a place between two elements is read, as in `quantile`.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    weights : tensor, optional
+        How much each element counts, as in `quantile`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `q` followed by that of the reduced tensor. NaN beside a NaN, and for empty axes.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such method, a probability is outside its range, or weights are negative or come with
+        another method than "inverted_cdf".
+    DTypeError
+        If `x` or `q` is complex or boolean, or an axis no integer.
+    IndexingError, ShapeError
+        If there is no such axis, it is named twice, or weights do not fit.
+
     Examples
     --------
     >>> import everyo as eo
@@ -401,8 +436,28 @@ def percentile(
 def median(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Median along axes: the middle one of the sorted elements, or the mean of the middle two.
 
-    Each of the middle two has the derivative 1/2; equal elements share it equally. Parameters, result and
-    errors are those of `quantile`.
+    Each of the middle two has the derivative 1/2; equal elements share it equally.
+
+    Parameters
+    ----------
+    x : tensor
+        Real, of any shape; integers and booleans are computed in float64.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+
+    Returns
+    -------
+    Tensor
+        NaN beside a NaN, and for empty axes.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is complex, or an axis no integer.
+    IndexingError, ShapeError
+        If there is no such axis, or it is named twice.
 
     Examples
     --------
@@ -433,7 +488,37 @@ def nanquantile(
 ) -> Tensor:
     """Quantiles of the elements that are not NaN; otherwise as `quantile`.
 
-    The derivative at a NaN is 0. Where all elements are NaN the result is NaN.
+    The derivative at a NaN is 0.
+
+    Parameters
+    ----------
+    x : tensor
+        Real, of any shape; integers are computed in float64.
+    q : number or tensor
+        Probabilities from 0 to 1, of any shape.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    method : str, default "linear"
+        How a place between two elements is read, as in `quantile`.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    weights : tensor, optional
+        How much each element counts, as in `quantile`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `q` followed by that of the reduced tensor. NaN where all elements are.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such method, a probability is outside its range, or weights are negative or come with
+        another method than "inverted_cdf".
+    DTypeError
+        If `x` or `q` is complex or boolean, or an axis no integer.
+    IndexingError, ShapeError
+        If there is no such axis, it is named twice, or weights do not fit.
 
     Examples
     --------
@@ -457,6 +542,38 @@ def nanpercentile(
 ) -> Tensor:
     """Percentiles of the elements that are not NaN; otherwise as `nanquantile`.
 
+    The derivative at a NaN is 0.
+
+    Parameters
+    ----------
+    x : tensor
+        Real, of any shape; integers are computed in float64.
+    q : number or tensor
+        Probabilities from 0 to 100, of any shape.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    method : str, default "linear"
+        How a place between two elements is read, as in `quantile`.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    weights : tensor, optional
+        How much each element counts, as in `quantile`.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `q` followed by that of the reduced tensor. NaN where all elements are.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such method, a probability is outside its range, or weights are negative or come with
+        another method than "inverted_cdf".
+    DTypeError
+        If `x` or `q` is complex or boolean, or an axis no integer.
+    IndexingError, ShapeError
+        If there is no such axis, it is named twice, or weights do not fit.
+
     Examples
     --------
     >>> import everyo as eo
@@ -469,6 +586,29 @@ def nanpercentile(
 @explained
 def nanmedian(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Median of the elements that are not NaN; otherwise as `median`.
+
+    The derivative at a NaN is 0.
+
+    Parameters
+    ----------
+    x : tensor
+        Real, of any shape; integers and booleans are computed in float64.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+
+    Returns
+    -------
+    Tensor
+        NaN where all elements are.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is complex, or an axis no integer.
+    IndexingError, ShapeError
+        If there is no such axis, or it is named twice.
 
     Examples
     --------
