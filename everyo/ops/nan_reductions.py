@@ -65,9 +65,34 @@ def nansum(
     initial: Any = None,
     where: Any = None,
 ) -> Tensor:
-    """Sum along axes in which NaN counts as 0; the derivative at a NaN is 0.
+    """Sum along axes in which NaN counts as 0; the derivative at a NaN is 0, at other elements 1.
 
-    Parameters and result are those of `sum`.
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int or sequence of int, optional
+        The axes to sum over; all by default.
+    dtype : dtype-like, optional
+        The dtype to sum in. By default that of `x`; small integers and booleans grow to int64.
+    keepdims : bool, default False
+        Keep the summed axes, with length 1.
+    initial : number or tensor, optional
+        One more term.
+    where : tensor of booleans, optional
+        Which elements take part, as in `sum`.
+
+    Returns
+    -------
+    Tensor
+        0 where there is no number.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice, or `where` does not broadcast.
 
     Examples
     --------
@@ -94,9 +119,36 @@ def nanprod(
     initial: Any = None,
     where: Any = None,
 ) -> Tensor:
-    """Product along axes in which NaN counts as 1; the derivative at a NaN is 0.
+    """Product along axes in which NaN counts as 1.
 
-    Parameters and result are those of `prod`.
+    The derivative at a NaN is 0, at other elements the product of all others.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int or sequence of int, optional
+        The axes to multiply along; all by default.
+    dtype : dtype-like, optional
+        The dtype to multiply in. By default that of `x`; small integers and booleans grow to int64.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    initial : number or tensor, optional
+        One more factor.
+    where : tensor of booleans, optional
+        Which elements take part, as in `sum`.
+
+    Returns
+    -------
+    Tensor
+        1 where there is no number.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice, or `where` does not broadcast.
 
     Examples
     --------
@@ -113,6 +165,27 @@ def nanprod(
 def nancumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """Running sum along an axis in which NaN counts as 0; otherwise as `cumsum`.
 
+    The gradient is the running sum of `g` from the end, and 0 at a NaN.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int, optional
+        The axis to go along. By default the tensor is flattened first.
+    dtype : dtype-like, optional
+        The dtype to sum in. By default that of `x`; small integers and booleans grow to int64.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`, or 1-d.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+
     Examples
     --------
     >>> import everyo as eo
@@ -125,6 +198,27 @@ def nancumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tenso
 @explained
 def nancumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """Running product along an axis in which NaN counts as 1; otherwise as `cumprod`.
+
+    The derivative at a NaN is 0, at other elements that of `cumprod`.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int, optional
+        The axis to go along. By default the tensor is flattened first.
+    dtype : dtype-like, optional
+        The dtype to multiply in. By default that of `x`; small integers and booleans grow to int64.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`, or 1-d.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
@@ -160,8 +254,32 @@ def nanmean(
 ) -> Tensor:
     """Mean along axes of the elements that are not NaN; NaN where there is none.
 
-    The derivative at a NaN is 0, at other elements one part of their number. Parameters are those of
-    `mean`.
+    The derivative at a NaN is 0, at other elements one part of their number.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int or sequence of int, optional
+        The axes to average over; all by default.
+    dtype : dtype-like, optional
+        The dtype of the result. By default that of `x`, float64 for integers and booleans.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    where : tensor of booleans, optional
+        Which elements take part, as in `sum`.
+
+    Returns
+    -------
+    Tensor
+        One mean for each place of the axes that stay.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ShapeError
+        If an axis is named twice, or `where` does not broadcast.
 
     Examples
     --------
@@ -247,7 +365,38 @@ def nanvar(
 ) -> Tensor:
     """Variance along axes of the elements that are not NaN, whose number n is counted for each result.
 
-    The derivative at a NaN is 0. NaN where ``n <= correction``. Parameters are those of `var`.
+    ``dx = g * 2 (x - mean) / (n - correction)``, and 0 at a NaN.
+
+    Parameters
+    ----------
+    x : tensor
+        Real or complex; integers are computed in float64.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    dtype : dtype-like, optional
+        The dtype to compute in; that of `x` by default.
+    correction : number, default 0
+        What is subtracted from n before dividing by it.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    ddof : number, optional
+        NumPy's name of `correction`, in place of which it counts.
+    where : tensor of booleans, optional
+        Which elements take part, as in `sum`.
+    mean : tensor, optional
+        The mean where it is known, with the reduced axes of length 1.
+
+    Returns
+    -------
+    Tensor
+        Real; NaN where ``n <= correction``.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer, or `correction` is no number.
+    ShapeError
+        If an axis is named twice, or `where` or `mean` does not broadcast.
 
     Examples
     --------
@@ -287,7 +436,38 @@ def nanstd(
 ) -> Tensor:
     """Standard deviation along axes of the elements that are not NaN: the square root of `nanvar`.
 
-    The derivative is 0 where all these elements are equal, as in `std`.
+    ``dx = g * (x - mean) / ((n - correction) * std)``; 0 at a NaN, and where all other elements are equal.
+
+    Parameters
+    ----------
+    x : tensor
+        Real or complex; integers are computed in float64.
+    axis : int or sequence of int, optional
+        The axes to reduce; all by default.
+    dtype : dtype-like, optional
+        The dtype to compute in; that of `x` by default.
+    correction : number, default 0
+        What is subtracted from the number n of elements before dividing by it.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    ddof : number, optional
+        NumPy's name of `correction`, in place of which it counts.
+    where : tensor of booleans, optional
+        Which elements take part, as in `sum`.
+    mean : tensor, optional
+        The mean where it is known, with the reduced axes of length 1.
+
+    Returns
+    -------
+    Tensor
+        Real; NaN where ``n <= correction``.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer, or `correction` is no number.
+    ShapeError
+        If an axis is named twice, or `where` or `mean` does not broadcast.
 
     Examples
     --------
@@ -337,8 +517,34 @@ def nanmax(
 ) -> Tensor:
     """Largest element along axes that is not NaN; NaN, with derivative 0, where there is none.
 
-    The derivative goes to the largest element; equal ones share it equally. Parameters and errors are
-    those of `max`.
+    The derivative goes to the largest element; equal ones share it equally.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int or sequence of int, optional
+        The axes to search; all by default.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    initial : number or tensor, optional
+        One more element.
+    where : tensor of booleans, optional
+        Which elements take part, as in `max`.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If an axis is empty or named twice, or `where` does not broadcast.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ArgumentError
+        If there is `where` without `initial`.
 
     Examples
     --------
@@ -357,7 +563,36 @@ def nanmax(
 def nanmin(
     x: Any, /, axis: Axis = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Tensor:
-    """Smallest element along axes that is not NaN; otherwise as `nanmax`.
+    """Smallest element along axes that is not NaN; NaN, with derivative 0, where there is none.
+
+    The derivative goes to the smallest element; equal ones share it equally.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int or sequence of int, optional
+        The axes to search; all by default.
+    keepdims : bool, default False
+        Keep the axes, with length 1.
+    initial : number or tensor, optional
+        One more element.
+    where : tensor of booleans, optional
+        Which elements take part, as in `max`.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If an axis is empty or named twice, or `where` does not broadcast.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    ArgumentError
+        If there is `where` without `initial`.
 
     Examples
     --------
@@ -380,12 +615,26 @@ def _extreme(extreme: Primitive, x: Any, axis: Axis, keepdims: bool) -> Tensor:
 def nanargmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index of the largest element along an axis that is not NaN (the first of equal ones); no gradient.
 
-    Parameters are those of `argmax`.
+    Parameters
+    ----------
+    x : tensor
+        Any shape.
+    axis : int, optional
+        The axis to search. By default the tensor counts as flattened.
+    keepdims : bool, default False
+        Keep the axis, with length 1.
+
+    Returns
+    -------
+    Tensor
+        Integers.
 
     Raises
     ------
     ShapeError
         If there is no element but NaN to choose from.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
@@ -398,7 +647,28 @@ def nanargmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> 
 
 @explained
 def nanargmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """Index of the smallest element along an axis that is not NaN; otherwise as `nanargmax`.
+    """Index of the smallest element along an axis that is not NaN (the first of equal ones); no gradient.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape.
+    axis : int, optional
+        The axis to search. By default the tensor counts as flattened.
+    keepdims : bool, default False
+        Keep the axis, with length 1.
+
+    Returns
+    -------
+    Tensor
+        Integers.
+
+    Raises
+    ------
+    ShapeError
+        If there is no element but NaN to choose from.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
