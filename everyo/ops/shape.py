@@ -133,6 +133,16 @@ def matrix_transpose(xp: Any, x: Any) -> Any:
 
     The gradient swaps them back.
 
+    Parameters
+    ----------
+    x : tensor
+        With at least two axes.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x` with the last two lengths exchanged.
+
     Raises
     ------
     ShapeError
@@ -161,6 +171,8 @@ def reshape(x: Any, /, shape: int | Sequence[int], *surplus: Never, copy: bool |
         Of any shape and dtype.
     shape : int or sequence of int
         The new shape; one size may be -1, which stands for what remains.
+    *surplus : never
+        Nothing: sizes as arguments of their own are refused.
     copy : bool, optional
         True puts the elements into memory of their own, False refuses to; by default only where it must be.
 
@@ -173,6 +185,8 @@ def reshape(x: Any, /, shape: int | Sequence[int], *surplus: Never, copy: bool |
     ------
     ShapeError
         If the sizes do not multiply to the number of elements.
+    DTypeError
+        If a size is no integer.
     ArgumentError
         If `copy` is False and the elements do not lie in memory as the new shape needs them.
 
@@ -232,6 +246,25 @@ def flatten(x: Any, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
 
     The gradient is reshaped back.
 
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    start_axis, end_axis : int, default 0 and -1
+        The first and the last of the axes that are joined.
+
+    Returns
+    -------
+    Tensor
+        With one axis in place of these; at least 1-d.
+
+    Raises
+    ------
+    ShapeError
+        If the first axis lies behind the last.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+
     Examples
     --------
     >>> import everyo as eo
@@ -258,6 +291,21 @@ def flatten(x: Any, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
 def ravel(x: Any, /) -> Tensor:
     """Return the elements as one axis; the gradient is reshaped back.
 
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        1-d.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are not numbers.
+
     Examples
     --------
     >>> import everyo as eo
@@ -271,10 +319,24 @@ def ravel(x: Any, /) -> Tensor:
 def squeeze(x: Any, /, axis: int | Sequence[int] | None = None) -> Tensor:
     """Remove axes of size 1: those named, or all of them; the gradient gets them back.
 
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    axis : int or sequence of int, optional
+        Which axes; by default all of size 1.
+
+    Returns
+    -------
+    Tensor
+        Without these axes.
+
     Raises
     ------
     ShapeError
-        If a named axis has another size.
+        If a named axis has another size, or is named twice.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
@@ -303,6 +365,25 @@ def squeeze(x: Any, /, axis: int | Sequence[int] | None = None) -> Tensor:
 def expand_dims(x: Any, /, axis: int | Sequence[int]) -> Tensor:
     """Insert axes of size 1 at the positions they have in the result; the gradient loses them.
 
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    axis : int or sequence of int
+        Where the new axes are in the result.
+
+    Returns
+    -------
+    Tensor
+        With these axes more.
+
+    Raises
+    ------
+    ShapeError
+        If an axis is named twice.
+    IndexingError, DTypeError
+        If the result has no such axis, or it is no integer.
+
     Examples
     --------
     >>> import everyo as eo
@@ -317,7 +398,22 @@ def expand_dims(x: Any, /, axis: int | Sequence[int]) -> Tensor:
 
 
 def atleast_1d(x: Any, /) -> Tensor:
-    """Return `x` with at least one axis.
+    """Return `x` with at least one axis; the gradient is reshaped back.
+
+    Parameters
+    ----------
+    x : tensor or number
+        Of any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        Of shape ``(1,)`` if `x` is 0-d, else of the shape of `x`.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are not numbers.
 
     Examples
     --------
@@ -330,7 +426,22 @@ def atleast_1d(x: Any, /) -> Tensor:
 
 
 def atleast_2d(x: Any, /) -> Tensor:
-    """Return `x` with at least two axes, new ones in front.
+    """Return `x` with at least two axes, new ones in front; the gradient is reshaped back.
+
+    Parameters
+    ----------
+    x : tensor or number
+        Of any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        One row if `x` has less than two axes, else of the shape of `x`.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are not numbers.
 
     Examples
     --------
@@ -353,11 +464,20 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None, *surplus: Never, **u
         Of any number of axes.
     axes : sequence of int, optional
         Axis ``i`` of the result is axis ``axes[i]`` of `x`.
+    *surplus, **unknown : never
+        Nothing: axes as arguments of their own, and other names, are refused.
+
+    Returns
+    -------
+    Tensor
+        With the axes of `x` in that order.
 
     Raises
     ------
     ShapeError
         If `axes` does not name every axis once.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
@@ -388,6 +508,27 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None, *surplus: Never, **u
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
     """Return `x` with its axes in the order of `axes`: `transpose` under the Array API's name.
 
+    The gradient is transposed back, by the inverse permutation.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any number of axes.
+    axes : sequence of int
+        Axis ``i`` of the result is axis ``axes[i]`` of `x`.
+
+    Returns
+    -------
+    Tensor
+        With the axes of `x` in that order.
+
+    Raises
+    ------
+    ShapeError
+        If `axes` does not name every axis once.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+
     Examples
     --------
     >>> import everyo as eo
@@ -400,10 +541,24 @@ def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
 def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Move axes to new positions; the others keep their order. The gradient moves them back.
 
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    source, destination : int or sequence of int
+        Which axes, and where each of them is in the result.
+
+    Returns
+    -------
+    Tensor
+        With the axes of `x` in another order.
+
     Raises
     ------
     ShapeError
         If there are not as many destinations as sources, or one is named twice.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------
@@ -434,6 +589,23 @@ def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence
 def swapaxes(x: Any, /, axis1: int, axis2: int) -> Tensor:
     """Exchange two axes; the gradient exchanges them back.
 
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    axis1, axis2 : int
+        The axes.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x` with these two lengths exchanged.
+
+    Raises
+    ------
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+
     Examples
     --------
     >>> import everyo as eo
@@ -453,10 +625,24 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> Tensor:
 
     The gradient is summed over what was repeated.
 
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    shape : int or sequence of int
+        The shape of the result.
+
+    Returns
+    -------
+    Tensor
+        Of that shape.
+
     Raises
     ------
     ShapeError
-        If `x` does not broadcast to `shape`.
+        If `x` does not broadcast to `shape`, or a size is negative.
+    DTypeError
+        If a size is no integer.
 
     Examples
     --------
@@ -472,10 +658,22 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> Tensor:
 def broadcast_arrays(*xs: Any) -> tuple[Tensor, ...]:
     """Return all tensors broadcast to their common shape.
 
+    Each gradient is summed over what was repeated.
+
+    Parameters
+    ----------
+    *xs : tensor
+        Of any shapes that broadcast, each of any dtype.
+
+    Returns
+    -------
+    tuple of Tensor
+        One for each, of its own dtype.
+
     Raises
     ------
     ShapeError
-        If there is none.
+        If there is no common shape.
 
     Examples
     --------
