@@ -500,7 +500,7 @@ def histogram2d(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Count points of the plane in the cells of a grid; otherwise as `histogramdd`.
 
-    Gradients are those of `histogram`: that of each weight is the one of the cell it went into.
+    The gradients are those of `histogram`: each weight has that of the cell it went into.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, /, *args: 
     """Apply a function of vectors to each vector of `x` along an axis.
 
     The function is called once for each vector; where it consists of operations that have batching rules,
-    `vmap` does all at once. Gradients flow through whatever the function computes from its vector.
+    `vmap` does all at once. The gradient flows through whatever the function computes from its vector.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def apply_along_axis(function: Callable[..., Any], axis: int, x: Any, /, *args: 
 def apply_over_axes(function: Callable[[Any, int], Any], x: Any, /, axes: int | Sequence[int]) -> Tensor:
     """Apply ``function(x, axis)`` along several axes in turn; an axis that it takes away comes back.
 
-    Gradients flow through whatever the function computes.
+    The gradient flows through whatever the function computes.
 
     Parameters
     ----------
