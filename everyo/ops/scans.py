@@ -443,6 +443,8 @@ def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
     ------
     ShapeError
         If `n` is negative, or something that is joined does not fit.
+    IndexingError, DTypeError
+        If there is no such axis, or it or `n` is no integer.
 
     Examples
     --------
