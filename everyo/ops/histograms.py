@@ -69,9 +69,11 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     ShapeError
         If `x` is no vector, or the weights have another shape.
     DTypeError
-        If `x` is no integer tensor.
+        If `x` is no integer tensor, or `minlength` no integer.
     ArgumentError
         If a number is negative.
+    UnsupportedOperationError, CompileError
+        Under `vmap` over `x`, or if `x` is known only under `compile`.
 
     Examples
     --------
@@ -377,9 +379,11 @@ def histogram(
     Raises
     ------
     ArgumentError
-        If the bins or the range make no sense.
+        If the bins or the range make no sense, or the elements are not finite and there is no range.
     ShapeError
         If the weights have another shape.
+    DTypeError
+        If `x` is complex, or the number of bins no integer.
     UnsupportedOperationError, CompileError
         If a rule chooses the number of bins under `vmap` or `compile`.
 
@@ -439,7 +443,7 @@ def histogramdd(
     Returns
     -------
     counts : Tensor
-        With an axis for each coordinate; floating point.
+        With an axis for each coordinate; float64, or of the dtype of the weights.
     edges : list of Tensor
         The edges of the bins along each axis.
 
@@ -447,6 +451,10 @@ def histogramdd(
     ------
     ShapeError
         If bins or ranges do not fit the coordinates, or weights the points.
+    ArgumentError
+        If the bins or a range make no sense, or the coordinates are not finite and there is no range.
+    DTypeError
+        If a number of bins is no integer.
 
     Examples
     --------
@@ -518,7 +526,7 @@ def histogram2d(
     Returns
     -------
     counts : Tensor
-        With an axis for `x` and one for `y`; floating point, or of the dtype of the weights.
+        With an axis for `x` and one for `y`; float64, or of the dtype of the weights.
     x_edges, y_edges : Tensor
         The edges of the bins along each axis.
 
