@@ -175,10 +175,10 @@ def unique(
 
     Raises
     ------
-    UnsupportedOperationError
-        Under `vmap`.
-    CompileError
-        Under `compile`.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
+    UnsupportedOperationError, CompileError
+        Under `vmap`, or under `compile`.
 
     Examples
     --------
