@@ -39,6 +39,8 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
         If `x` is a tensor that requires grad.
     ArgumentError
         If `x` cannot be exchanged: its library refuses, or its device or dtype is unknown here.
+    DeviceError
+        If there is no `device` of that name.
 
     Examples
     --------

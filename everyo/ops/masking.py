@@ -112,6 +112,8 @@ def masked_select(x: Any, mask: Any, /) -> Tensor:
         If the mask is not made of booleans.
     ShapeError
         If the shapes do not broadcast together.
+    UnsupportedOperationError, CompileError
+        If the mask is known only under `vmap` or `compile`.
 
     Examples
     --------
@@ -238,6 +240,10 @@ def compress(condition: Any, x: Any, /, axis: int | None = None) -> Tensor:
         If the condition is longer than the axis, or there is no such axis.
     ShapeError
         If the condition is not 1-d.
+    DTypeError
+        If the axis is no integer.
+    UnsupportedOperationError, CompileError
+        If the condition is known only under `vmap` or `compile`, for the length of the result depends on it.
 
     Examples
     --------
@@ -289,7 +295,7 @@ def extract(condition: Any, x: Any, /) -> Tensor:
     IndexingError
         If the condition holds at a place that `x` does not have.
     UnsupportedOperationError, CompileError
-        Under `vmap` or `compile`, for the length of the result depends on the condition.
+        If the condition is known only under `vmap` or `compile`, for the length of the result depends on it.
 
     Examples
     --------

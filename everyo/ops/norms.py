@@ -144,9 +144,11 @@ def vector_norm(x: Any, /, axis: Axis = None, keepdims: bool = False, ord: float
     Raises
     ------
     DTypeError
-        If `ord` is no real number.
+        If `ord` is no real number, or an axis no integer.
+    IndexingError
+        If there is no such axis.
     ShapeError
-        If the vectors are empty and the order is ``-inf``.
+        If an axis is named twice, or the vectors are empty and the order is ``-inf``.
 
     Examples
     --------

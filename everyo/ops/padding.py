@@ -85,6 +85,10 @@ def pad(
         If widths or other settings do not fit the axes, or an empty axis has nothing to copy.
     ArgumentError
         If there is no such mode, or it does not take an option that is given.
+    DTypeError
+        If the new elements are no numbers, or complex for a real `x`.
+    IndexingError
+        If a dict names an axis that `x` does not have.
 
     Examples
     --------

@@ -132,8 +132,8 @@ def vander(x: Any, /, N: int | None = None, increasing: bool = False) -> Tensor:
     ------
     ShapeError
         If `x` is no vector.
-    ArgumentError
-        If `N` is negative.
+    ArgumentError, DTypeError
+        If `N` is negative, or no integer.
 
     Examples
     --------

@@ -49,8 +49,8 @@ def cross(
     ------
     ShapeError
         If the axis has not three elements, or the others do not broadcast.
-    IndexingError
-        If there is no such axis.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------

@@ -98,7 +98,8 @@ def geomspace(
 ) -> Tensor:
     """Return numbers from `start` to `stop` of which each is the same multiple of the one before.
 
-    ``start * (stop / start)**w`` with weights ``w`` from 0 to 1; differentiable in both ends.
+    They are ``y = start * (stop / start)**w`` with weights ``w`` from 0 to 1, so
+    ``dy = y * ((1 - w) dstart / start + w dstop / stop)``.
 
     Parameters
     ----------
@@ -124,6 +125,14 @@ def geomspace(
     ------
     ArgumentError
         If an end is 0, or the signs differ; under `vmap` and in a compiled function the result is then NaN.
+    ShapeError
+        If the ends do not broadcast, or `num` is negative.
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If an end is no number, or `num` no integer.
+    DeviceError
+        If there is no such device.
 
     Examples
     --------

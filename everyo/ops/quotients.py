@@ -166,6 +166,8 @@ def float_power(x1: Any, x2: Any, /) -> Tensor:
     ------
     ShapeError
         If the shapes do not broadcast together.
+    DTypeError
+        If an operand's elements are not numbers.
 
     Examples
     --------

@@ -56,9 +56,11 @@ def scatter(x: Any, axis: int, indices: Any, src: Any, /) -> Tensor:
     Raises
     ------
     IndexingError
-        If a position is outside the axis or no integer.
+        If a position is outside the axis or no integer, or there is no such axis.
     ShapeError
         If the shapes do not fit.
+    DTypeError
+        If the axis is no integer, or `x` real and `src` complex.
 
     Examples
     --------
@@ -116,9 +118,11 @@ def scatter_reduce(
     Raises
     ------
     IndexingError
-        If a position is outside the axis or no integer.
+        If a position is outside the axis or no integer, or there is no such axis.
     ShapeError
         If the shapes do not fit.
+    DTypeError
+        If the axis is no integer, or complex numbers have no extreme.
     ArgumentError
         If there is no such reduction.
 
@@ -220,9 +224,11 @@ def index_reduce(
     Raises
     ------
     IndexingError
-        If a position is outside the axis or no integer.
+        If a position is outside the axis or no integer, or there is no such axis.
     ShapeError
         If the shapes do not fit.
+    DTypeError
+        If the axis is no integer, or complex numbers have no extreme.
     ArgumentError
         If there is no such reduction.
 
@@ -301,9 +307,11 @@ def index_select(x: Any, axis: int, indices: Any, /) -> Tensor:
     Raises
     ------
     IndexingError
-        If a position is outside the axis or no integer.
+        If a position is outside the axis or no integer, or there is no such axis.
     ShapeError
         If the positions are not in a row.
+    DTypeError
+        If the axis is no integer.
 
     Examples
     --------
@@ -344,9 +352,11 @@ def index_copy(x: Any, axis: int, indices: Any, source: Any, /) -> Tensor:
     Raises
     ------
     IndexingError
-        If a position is outside the axis or no integer.
+        If a position is outside the axis or no integer, or there is no such axis.
     ShapeError
         If the shapes do not fit.
+    DTypeError
+        If the axis is no integer, or `x` real and `source` complex.
 
     Examples
     --------
@@ -386,9 +396,11 @@ def index_fill(x: Any, axis: int, indices: Any, value: Any, /) -> Tensor:
     Raises
     ------
     IndexingError
-        If a position is outside the axis or no integer.
+        If a position is outside the axis or no integer, or there is no such axis.
     ShapeError
         If `value` is not a single one.
+    DTypeError
+        If the axis is no integer, or `x` real and `value` complex.
 
     Examples
     --------

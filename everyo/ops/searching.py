@@ -113,6 +113,8 @@ def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) ->
         If `x1` is no vector.
     ArgumentError
         If there is no such side.
+    IndexingError
+        If `sorter` is not made of positions in `x1`.
 
     Examples
     --------
@@ -155,6 +157,8 @@ def digitize(x: Any, bins: Any, /, right: bool = False) -> Tensor:
         If `bins` is no vector.
     ArgumentError
         If they are in no order.
+    DTypeError
+        If `x` is complex.
 
     Examples
     --------

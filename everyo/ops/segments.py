@@ -48,8 +48,8 @@ def segment_sum(data: Any, segment_ids: Any, /, num_segments: int | None = None)
         If there is no such segment, or a number is no integer.
     ShapeError
         If there are not as many numbers as rows.
-    ArgumentError
-        If `num_segments` is negative, or unknown.
+    ArgumentError, DTypeError
+        If `num_segments` is negative or unknown, or no integer.
 
     Examples
     --------

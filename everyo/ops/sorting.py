@@ -190,7 +190,7 @@ def topk(x: Any, /, k: int, axis: int = -1, *, largest: bool = True, sorted: boo
     ShapeError
         If there are no `k` elements.
     DTypeError
-        If `k` is no integer.
+        If `k` or the axis is no integer.
 
     Examples
     --------

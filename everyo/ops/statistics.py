@@ -316,7 +316,7 @@ def average(
 ) -> Any:
     """Weighted average along axes: ``sum(x * weights) / sum(weights)``; without weights the mean.
 
-    Both `x` and `weights` have a gradient.
+    ``d average = sum(weights * dx + (x - average) * dweights) / sum(weights)``.
 
     Parameters
     ----------
@@ -339,7 +339,9 @@ def average(
     Raises
     ------
     ShapeError
-        If `weights` has another shape.
+        If `weights` has another shape, or an axis is named twice.
+    IndexingError, DTypeError
+        If there is no such axis, or it is no integer.
 
     Examples
     --------

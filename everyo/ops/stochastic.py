@@ -43,7 +43,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, generator: Generator 
     ArgumentError
         If `p` is not a probability.
     DTypeError
-        If `x` has integers or booleans, which cannot be scaled.
+        If `x` has integers or booleans, which cannot be scaled, or `generator` is none.
 
     Examples
     --------

@@ -91,8 +91,8 @@ def sliding_window_view(
     ------
     ShapeError
         If the window is larger than `x`, or has other axes.
-    IndexingError
-        If there is no such axis.
+    IndexingError, DTypeError
+        If there is no such axis, or it or a size is no integer.
 
     Examples
     --------
@@ -162,8 +162,8 @@ def unfold(x: Any, axis: int, size: int, step: int) -> Tensor:
         If the window is larger than the axis.
     ArgumentError
         If `step` is not positive.
-    IndexingError
-        If there is no such axis.
+    IndexingError, DTypeError
+        If there is no such axis, or it, `size` or `step` is no integer.
 
     Examples
     --------
