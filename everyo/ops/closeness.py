@@ -13,6 +13,7 @@ from everyo.ops.complex_parts import imag, real
 from everyo.ops.creation import as_tensor, as_tensors, zeros_like
 from everyo.ops.known import is_known
 from everyo.ops.piecewise import where
+from everyo.ops.shape import apart
 from everyo.ops.truth import all as every
 
 __all__ = [
@@ -52,7 +53,9 @@ def isclose(
     [ True False]
     """
     x1, x2 = (x.detach() for x in as_tensors([x1, x2], "isclose"))
-    if is_known(x1) and is_known(x2) and x1.shape == x2.shape and x1.backend is x2.backend:
+    rtol, atol = (t if isinstance(t, (int, float)) else as_tensor(t).detach() for t in (rtol, atol))
+    plain = not isinstance(rtol, Tensor) and not isinstance(atol, Tensor)
+    if plain and is_known(x1) and is_known(x2) and x1.shape == x2.shape and x1.backend is x2.backend:
         return as_tensor(x1.backend.xp.isclose(x1.data, x2.data, rtol, atol, equal_nan=equal_nan))
     if x2.dtype.kind in "biu":
         x2 = x2.astype(float64)
@@ -202,6 +205,6 @@ def real_if_close(x: Any, /, tol: float = 100) -> Tensor:
     """
     x = as_tensor(x)
     if x.dtype.kind != "c":
-        return x
+        return apart(x)
     limit = tol * float(x.backend.xp.finfo(x.dtype).eps) if tol > 1 else tol
-    return real(x) if bool(every(abs(imag(x.detach())) < limit)) else x
+    return real(x) if bool(every(abs(imag(x.detach())) < limit)) else apart(x)

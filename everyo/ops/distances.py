@@ -12,7 +12,7 @@ from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.ops import pairwise, polyhedral_distances  # noqa: F401  their primitives
 from everyo.ops.axes import normalize_axis
 from everyo.ops.broadcasting import broadcast_shapes
-from everyo.ops.creation import as_tensor, as_tensors
+from everyo.ops.creation import as_tensor, as_tensors, real_number
 from everyo.ops.known import is_known
 from everyo.ops.norms import vector_norm
 from everyo.ops.reductions import inexact
@@ -197,7 +197,15 @@ def renorm(x: Any, p: float, axis: int, maxnorm: float, /) -> Tensor:
      [0.3 0.4]]
     """
     order = _order(p, "renorm", math.ulp(0.0))
-    largest = _order(maxnorm, "renorm", 0)
+    largest = real_number(maxnorm, "renorm", "maxnorm")
+    if not largest >= 0:
+        raise ArgumentError(
+            "the largest norm is negative, or NaN",
+            operation="renorm",
+            expected="maxnorm >= 0",
+            found=f"maxnorm={largest}",
+            remedy="pass for example maxnorm=1.0",
+        )
     x = inexact(x)
     axis = normalize_axis(axis, x.ndim, "renorm")
     norms = vector_norm(x, axis=[i for i in range(x.ndim) if i != axis], keepdims=True, ord=order)

@@ -16,6 +16,7 @@ from everyo.ops.linalg.least_squares import lstsq
 from everyo.ops.linalg.solving import inv
 from everyo.ops.polynomials import coefficients, vander
 from everyo.ops.reductions import inexact
+from everyo.ops.shape import apart
 from everyo.ops.signatures import explained
 
 __all__ = ["polydiv", "polyfit", "roots"]
@@ -200,11 +201,11 @@ def polydiv(u: Any, v: Any, /) -> tuple[Tensor, Tensor]:
     steps, width = max(u.size - v.size + 1, 0), v.size
     lead = op.getitem(v, index=(slice(0, 1),))
     found = []
-    rest = u
+    rest = u if steps else apart(u)
     for _ in range(steps):
         factor = op.getitem(rest, index=(slice(0, 1),)) / lead
         head = op.getitem(rest, index=(slice(1, width),)) - factor * op.getitem(v, index=(slice(1, None),))
         rest = op.concat(head, op.getitem(rest, index=(slice(width, None),)), axis=0)
         found.append(factor)
-    zero = op.zeros_like(lead)
-    return op.concat(*found, axis=0) if found else zero, rest if rest.size else zero
+    quotient = op.concat(*found, axis=0) if found else op.zeros_like(lead)
+    return quotient, rest if rest.size else op.zeros_like(lead)

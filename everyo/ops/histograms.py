@@ -20,6 +20,7 @@ from everyo.ops.families import primitive
 from everyo.ops.joining import unstack
 from everyo.ops.known import everywhere, is_known
 from everyo.ops.ranges import linspace
+from everyo.ops.shape import apart
 from everyo.ops.signatures import explained
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
@@ -209,7 +210,7 @@ def _edges(x: Tensor, bins: Any, range: Any, operation: str) -> tuple[Tensor, bo
     given = weak(bins, [x], operation) if x.dtype.kind == "f" else as_tensor(bins, x)
     if given.ndim:
         _require_order(given, operation)
-        return given, False
+        return apart(given), False
     count = as_integer(bins, "the number of bins", operation)
     if count < 1:
         raise ArgumentError(

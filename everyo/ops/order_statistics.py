@@ -10,6 +10,7 @@ from typing import Any
 from everyo.core.batching import along, padded
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import as_dtype, float16, float32
+from everyo.core.operands import tensors_in
 from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
@@ -190,7 +191,7 @@ def _known(method: Any, operation: str) -> Place:
 def _levels(q: Any, x: Tensor, scale: float, operation: str) -> tuple[Any, Any]:
     """Return the probabilities in float64, raw unless they may have a derivative, and the result's dtype."""
     dtype = x.dtype
-    if hasattr(q, "dtype"):
+    if hasattr(q, "dtype") or next(tensors_in(q), None) is not None:
         q = as_tensor(q, x)
         dtype = x.backend.xp.result_type(x.dtype, q.dtype) if q.dtype.kind in "fc" else x.dtype
     else:

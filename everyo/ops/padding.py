@@ -178,7 +178,7 @@ def _constant(x: Tensor, widths: Sequence[Pair], values: Any) -> Tensor:
     if len(different) <= 1:
         value = different.pop() if different else 0
         return apply(op.pad, (x,), {"pad_width": tuple(widths), "value": value})
-    return _around(x, widths, settings, _filled)
+    return _around(apart(x), widths, settings, _filled)
 
 
 class _Pieces:
@@ -394,7 +394,7 @@ def _numbers(x: Tensor, values: Any, name: str) -> list[Pair]:
 
 def _pairs(value: Any, rank: int) -> list[Pair]:
     """Return a setting as pairs; nothing if it is neither one value, nor a pair, nor pairs."""
-    items = value.tolist() if getattr(value, "shape", ()) else value
+    items = _items(value)
     if not isinstance(items, (list, tuple)):
         return [(items, items)] * rank
     nested = [isinstance(item, (list, tuple)) for item in items]
@@ -406,6 +406,13 @@ def _pairs(value: Any, rank: int) -> list[Pair]:
         return []
     pairs = [(item[0], item[-1]) for item in items]
     return pairs * rank if len(pairs) == 1 else pairs
+
+
+def _items(value: Any) -> Any:
+    """Return a setting as numbers or nested lists of them; a tensor's are tensors, which may be refused."""
+    if not getattr(value, "shape", ()):
+        return value
+    return [_items(v) for v in value] if isinstance(value, Tensor) else value.tolist()
 
 
 def _refuse(x: Tensor, name: str, given: Any) -> None:

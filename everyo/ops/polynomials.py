@@ -13,6 +13,7 @@ from everyo.ops.axes import as_flag, as_integer
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.families import primitive
 from everyo.ops.filters import convolve
+from everyo.ops.shape import apart
 from everyo.ops.signatures import explained
 
 __all__ = ["poly", "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "vander"]
@@ -307,9 +308,10 @@ def polyder(p: Any, /, m: int = 1) -> Tensor:
     [2. 1.]
     """
     p = coefficients(p, "polyder")
-    for _ in range(_order(m, "polyder")):
+    order = _order(m, "polyder")
+    for _ in range(order):
         p = op.getitem(p, index=(slice(None, -1),)) * _powers(max(p.size - 1, 0), p)
-    return p
+    return p if order else apart(p)
 
 
 @explained
@@ -362,7 +364,7 @@ def polyint(p: Any, /, m: int = 1, k: Any = None) -> Tensor:
         )
     for i in range(m):
         p = op.concat(p / _powers(p.size, p), op.getitem(constants, index=(slice(i, i + 1),)), axis=0)
-    return p
+    return p if m else apart(p)
 
 
 def _order(m: Any, operation: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Never, TypeAlias
 
 from everyo.core.batching import along
 from everyo.core.dispatch import apply
-from everyo.core.dtypes import as_dtype, float16, float32, float64
+from everyo.core.dtypes import as_dtype, float16, float32, float64, refuse_complex
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
@@ -66,6 +66,7 @@ def in_dtype(function: Callable[[Tensor], Tensor], x: Any, dtype: Any) -> Tensor
     if dtype is None:
         return function(x)
     dtype = as_dtype(dtype)
+    refuse_complex(x.dtype, dtype, "sum, mean or product")
     out = function(x if x.dtype == dtype else op.astype(x, dtype=dtype))
     return out if out.dtype == dtype else op.astype(out, dtype=dtype)
 

@@ -8,7 +8,7 @@ from everyo.core.dispatch import apply
 from everyo.core.dtypes import int64
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError, EveryOError, IndexingError, ShapeError, describe
+from everyo.errors import ArgumentError, DTypeError, EveryOError, IndexingError, ShapeError, describe
 from everyo.ops.axes import as_integer
 from everyo.ops.creation import as_tensor
 from everyo.ops.gathering import positions_in
@@ -177,7 +177,7 @@ def segment_max(data: Any, segment_ids: Any, /, num_segments: int | None = None)
         If there are not as many numbers as rows.
     ArgumentError
         If `num_segments` is negative, or unknown.
-    TypeError
+    DTypeError
         If `data` is complex.
 
     Examples
@@ -220,7 +220,7 @@ def segment_min(data: Any, segment_ids: Any, /, num_segments: int | None = None)
         If there are not as many numbers as rows.
     ArgumentError
         If `num_segments` is negative, or unknown.
-    TypeError
+    DTypeError
         If `data` is complex.
 
     Examples
@@ -299,6 +299,15 @@ def _column(ids: Tensor, ndim: int) -> Tensor:
 
 def _extreme(reduction: Any, sign: int, data: Any, ids: Any, count: int | None, operation: str) -> Tensor:
     data, found, count = _segments(data, ids, count, operation)
+    if data.dtype.kind == "c":
+        raise DTypeError(
+            "complex numbers are not ordered",
+            operation=operation,
+            inputs=describe(data),
+            expected="real numbers",
+            found=str(data.dtype),
+            remedy="take their absolute values, or their real parts",
+        )
     xp = data.backend.xp
     try:
         first = xp.asarray(first_extreme(xp, data.dtype, sign), dtype=data.dtype)

@@ -13,7 +13,7 @@ from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
 from everyo.ops.axes import as_integers
-from everyo.ops.creation import as_tensor
+from everyo.ops.creation import as_tensor, real_number
 from everyo.ops.families import primitive
 from everyo.ops.reductions import inexact
 from everyo.ops.signatures import explained
@@ -113,9 +113,9 @@ def layer_norm(
             found=" and ".join(str(t.shape) for t in (x, *parts)),
             remedy="pass the shape of the last axes, for example x.shape[-1]",
         )
-    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    axes, eps = tuple(range(x.ndim - len(shape), x.ndim)), real_number(eps, "layer_norm", "eps")
     exact = op.astype(x, dtype=float32) if x.dtype == float16 else x  # whose squares would overflow
-    y = op.astype(apply(op.standardize, (exact,), {"axis": axes, "eps": float(eps)}), dtype=x.dtype)
+    y = op.astype(apply(op.standardize, (exact,), {"axis": axes, "eps": eps}), dtype=x.dtype)
     if weight is not None:
         y = y * weight
     return y if bias is None else y + bias

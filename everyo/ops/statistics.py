@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from everyo.core.batching import along
@@ -296,16 +297,19 @@ def spread_weights(weights: Tensor, x: Tensor, axis: Axis, operation: str) -> Te
     if weights.shape == x.shape:
         return weights
     axes = normalize_axes(axis, x.ndim, operation)
-    lengths = tuple(x.shape[i] for i in axes)
+    named = tuple(i % x.ndim for i in axis) if isinstance(axis, Sequence) else axes
+    lengths = tuple(x.shape[i] for i in named)
     if weights.shape != lengths:
         raise ShapeError(
             "the weights do not fit",
             operation=operation,
             inputs=describe(x, weights),
-            expected=f"shape {tuple(x.shape)}, or {lengths} for the axes {axes}",
+            expected=f"shape {tuple(x.shape)}, or {lengths} for the axes {named}",
             found=f"shape {tuple(weights.shape)}",
             remedy="reshape the weights, or name the axis that they belong to",
         )
+    if named != axes:
+        weights = op.transpose(weights, axes=tuple(named.index(i) for i in axes))
     shape = tuple(n if i in axes else 1 for i, n in enumerate(x.shape))
     return op.broadcast_to(op.reshape(weights, shape=shape), shape=tuple(x.shape))
 

@@ -70,7 +70,10 @@ def ranks(x: Tensor, q: Any, weights: Tensor, skipna: bool, operation: str) -> T
         weights = op.where(op.isnan(x), 0, weights)
     share = cumsum(op.take_along_axis(weights, argsort(x), axis=x.ndim - 1), -1)
     last = op.getitem(share, index=(..., slice(-1, None)))
-    if is_known(last) and not skipna and not everywhere(op.logical_and(op.isfinite(last), last > 0).data):
+    fits = op.logical_and(op.isfinite(last), last > 0)
+    if skipna and x.dtype.kind == "f":  # nothing to weigh
+        fits = op.logical_or(fits, op.all(op.isnan(x), axis=(x.ndim - 1,), keepdims=True))
+    if is_known(last) and not everywhere(fits.data):
         raise ArgumentError(
             "the weights do not add up to a positive number",
             operation=operation,

@@ -16,7 +16,7 @@ from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.linalg.solving import inv
 from everyo.ops.products import cross, kron, matvec, vecmat
 from everyo.ops.reductions import in_dtype
-from everyo.ops.shape import matrix_transpose
+from everyo.ops.shape import apart, matrix_transpose
 from everyo.ops.signatures import explained
 
 __all__ = [
@@ -168,6 +168,8 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
             found=f"shape {tuple(x.shape)}",
             remedy="multiply with x.mT @ x to make one that is",
         )
+    if n == 1:
+        return apart(x)
     if n == 0:
         xp = x.backend.xp
         identity = as_tensor(x.backend.asarray(xp.eye(x.shape[-1], dtype=x.dtype), None, x.device))

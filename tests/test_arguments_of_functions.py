@@ -1,0 +1,116 @@
+"""Arguments beside the first: weights along named axes, tensors as settings, results of their own."""
+
+import numpy as np
+import pytest
+
+import everyo as eo
+from everyo.errors import ArgumentError, DTypeError, GraphStateError
+
+RNG = np.random.default_rng(5)
+X, W = RNG.normal(size=(2, 3, 4)), RNG.uniform(0.5, 2.0, size=(4, 2))
+
+
+@pytest.mark.parametrize("axis", [(2, 0), (-1, 0), (2, -3)])
+def test_weights_belong_to_the_axes_in_the_order_of_their_names(axis):
+    np.testing.assert_allclose(
+        eo.average(X, axis=axis, weights=W).numpy(), np.average(X, axis, W), rtol=1e-14
+    )
+    slope = eo.grad(lambda w: eo.average(X, axis=axis, weights=w)[1])(eo.asarray(W)).numpy()
+    expected = (X[:, 1].T - np.average(X, axis, W)[1]) / W.sum()
+    np.testing.assert_allclose(slope, expected, rtol=1e-12)
+    options = {"axis": axis, "weights": W, "method": "inverted_cdf"}
+    for f in (eo.quantile, eo.nanquantile):
+        np.testing.assert_array_equal(
+            f(X, [0.2, 0.7], **options).numpy(), np.quantile(X, [0.2, 0.7], **options)
+        )
+
+
+@pytest.mark.parametrize("weights", [[0.0, 0.0, 0.0], [np.nan, 1.0, 1.0], [np.inf, 1.0, 1.0]])
+@pytest.mark.parametrize("f", [eo.quantile, eo.nanquantile])
+def test_weights_that_do_not_add_up(f, weights):
+    x = np.array([1.0, 2.0, 5.0])
+    with pytest.raises(ArgumentError, match="do not add up"):
+        f(x, 0.5, weights=np.array(weights), method="inverted_cdf")
+
+
+def test_weights_of_nothing_but_nan():
+    x, w = np.array([[np.nan, np.nan], [1.0, np.nan]]), np.array([[0.0, 0.0], [2.0, np.nan]])
+    found = eo.nanquantile(x, 0.5, axis=1, weights=w, method="inverted_cdf")
+    np.testing.assert_array_equal(found.numpy(), [np.nan, 1.0])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda c: eo.pad(np.ones(2), 1, constant_values=c),
+        lambda c: eo.pad(np.ones(2), 1, constant_values=c.reshape(1, 2)),
+        lambda c: eo.pad(np.ones(2), 1, "linear_ramp", end_values=c),
+        lambda c: eo.nn.functional.layer_norm(np.arange(3.0), 3, eps=c[0]),
+        lambda c: eo.renorm(np.ones((2, 2)), 2, 0, c[0]),
+    ],
+)
+def test_a_setting_that_would_lose_its_gradient_is_refused(f):
+    with pytest.raises(GraphStateError, match="plain number"):
+        f(eo.tensor([5.0, 7.0], dtype="float64", requires_grad=True))
+    with pytest.raises(GraphStateError):
+        eo.grad(lambda c: f(c).sum())(eo.tensor([5.0, 7.0]))
+    assert f(eo.tensor([5.0, 7.0])).shape
+
+
+OWN = {
+    "polyder": lambda x: eo.polyder(x, 0),
+    "polyint": lambda x: eo.polyint(x, 0),
+    "polydiv": lambda x: eo.polydiv(x, np.ones(4))[1],
+    "pad": lambda x: eo.pad(x, [0, 0], constant_values=[1.0, 2.0]),
+    "matrix_power": lambda x: eo.linalg.matrix_power(x.reshape(1, 3)[:, :1], 1),
+    "matrix": lambda x: eo.linalg.matrix_power(x, 1) if x.ndim == 2 else x * 1,
+    "histogram": lambda x: eo.histogram(np.ones(2), bins=x)[1],
+    "histogramdd": lambda x: eo.histogramdd(np.ones((2, 1)), bins=[x])[1][0],
+    "histogram_bin_edges": lambda x: eo.histogram_bin_edges(np.ones(2), x),
+    "real_if_close": eo.real_if_close,
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_result_is_never_the_argument_itself(name):
+    def f(x):
+        y = OWN[name](x)
+        y += 10
+        return (x * x).sum()
+
+    x = eo.tensor([1.0, 2.0, 3.0], dtype="float64")
+    for wrapped in (lambda f: f, eo.compile):
+        assert wrapped(eo.grad(f))(x).tolist() == [2.0, 4.0, 6.0]
+    assert x.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_tolerances_may_be_tensors():
+    x = eo.tensor([1.0, 2.0], dtype="float64")
+    for f in (eo.isclose, np.isclose):
+        assert f(x, x + 0.05, rtol=0, atol=eo.tensor([0.1, 0.01])).tolist() == [True, False]
+        assert f(x, x + 0.05, rtol=eo.tensor(0.04, requires_grad=True), atol=0).tolist() == [False, True]
+    assert eo.allclose(x, x, rtol=eo.tensor(0.1))
+
+
+def test_probabilities_may_be_a_list_of_tensors():
+    x = np.array([1.0, 2.0, 5.0])
+    slope = eo.grad(lambda q: eo.quantile(x, [q, 1 - q]).sum())(eo.tensor(0.25, dtype="float64"))
+    assert slope.item() == 2.0 - 6.0
+
+
+def test_complex_numbers_have_no_order():
+    z = np.array([1 + 2j, 3 - 1j])
+    for f in (eo.segment_max, eo.segment_min):
+        with pytest.raises(DTypeError, match="not ordered"):
+            f(z, np.array([0, 1]), 2)
+
+
+@pytest.mark.parametrize("f", [eo.sum, eo.mean, eo.prod, eo.cumsum, eo.cumprod, eo.nansum, eo.nanmean])
+def test_a_dtype_that_drops_imaginary_parts_is_refused(f):
+    with pytest.raises(DTypeError, match="imaginary part"):
+        f(np.array([1 + 2j, 3 - 1j]), dtype=eo.float64)
+
+
+def test_renorm_names_the_argument_that_is_wrong():
+    with pytest.raises(ArgumentError, match="maxnorm"):
+        eo.renorm(eo.ones((2, 2)), 2, 0, -1.0)
