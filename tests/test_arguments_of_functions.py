@@ -114,3 +114,24 @@ def test_a_dtype_that_drops_imaginary_parts_is_refused(f):
 def test_renorm_names_the_argument_that_is_wrong():
     with pytest.raises(ArgumentError, match="maxnorm"):
         eo.renorm(eo.ones((2, 2)), 2, 0, -1.0)
+
+
+def test_logsumexp_of_weighted_terms():
+    scipy_special = pytest.importorskip("scipy.special", reason="SciPy is the reference")
+    x, b = RNG.normal(size=(3, 4)) * 3, RNG.uniform(size=(3, 4))
+    b[0, 1] = 0
+    for options in ({}, {"axis": 1}, {"axis": 0, "keepdims": True}, {"axis": (0, 1)}):
+        expected = scipy_special.logsumexp(x, b=b, **options)
+        np.testing.assert_allclose(eo.logsumexp(x, b=b, **options).numpy(), expected, rtol=1e-14)
+    total = np.sum(b * np.exp(x))
+    dx, db = eo.grad(lambda x, b: eo.logsumexp(x, b=b), argnums=(0, 1))(eo.asarray(x), eo.asarray(b))
+    np.testing.assert_allclose(dx.numpy(), b * np.exp(x) / total, rtol=1e-13)
+    np.testing.assert_allclose(db.numpy(), np.exp(x) / total, rtol=1e-13)
+    eo.testing.gradgradcheck(lambda x, b: eo.logsumexp(x, 1, b), eo.asarray(x), eo.asarray(b[1]))
+    huge = np.array([1000.0, 1001.0, 1300.0])
+    found = eo.logsumexp(huge, b=np.array([1.0, 2.0, 0.0])).item()
+    assert found == pytest.approx(1001 + np.log(2 + np.exp(-1)), rel=1e-15)
+    assert eo.logsumexp(huge, b=0.0).item() == eo.logsumexp(np.zeros((0,)), b=1.0).item() == -np.inf
+    assert eo.logsumexp(np.zeros(70000, "f2"), b=np.ones((), "f2")).dtype == eo.float16
+    compiled = eo.compile(lambda x, b: eo.logsumexp(x, 1, b))
+    np.testing.assert_allclose(compiled(x, b).numpy(), eo.logsumexp(x, 1, b).numpy(), rtol=1e-14)

@@ -8,13 +8,16 @@ from typing import Any
 from everyo.backends.accelerated import LARGE, along_rows
 from everyo.core.batching import along
 from everyo.core.dispatch import apply
+from everyo.core.dtypes import float16, float32
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
-from everyo.ops.axes import normalize_axes
+from everyo.ops.axes import as_flag, normalize_axes
+from everyo.ops.creation import as_tensors
 from everyo.ops.families import primitive
 from everyo.ops.reductions import Axis, AxisParam, exactly, expand, inexact, reduce, reduction_samples
+from everyo.ops.shape import broadcast_arrays
 from everyo.ops.signatures import explained
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
@@ -62,10 +65,11 @@ def _logsumexp(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
 
 
 @explained
-def logsumexp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
-    """Logarithm of the sum of exponentials along axes, without overflow.
+def logsumexp(x: Any, /, axis: Axis = None, b: Any = None, *, keepdims: bool = False) -> Tensor:
+    """Logarithm of the sum of exponentials along axes, without overflow: ``log(sum(b * exp(x)))``.
 
-    ``dx = g * softmax(x)``; 0 for elements that are ``-inf``, even where all are.
+    ``dx = g * softmax(x)``; 0 for elements that are ``-inf``, even where all are. With weights,
+    ``dx = g * b * exp(x - out)`` and ``db = g * exp(x - out)``.
 
     Parameters
     ----------
@@ -73,20 +77,22 @@ def logsumexp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor
         Any shape; integers are computed in float64.
     axis : int or sequence of int, optional
         The axes to reduce; all by default.
+    b : tensor, optional
+        Weights, of a shape that broadcasts with that of `x`; what has the weight 0 does not count.
     keepdims : bool, default False
         Keep the axes, with length 1.
 
     Returns
     -------
     Tensor
-        ``-inf`` for empty axes.
+        ``-inf`` for empty axes and sums of 0; NaN where real weights make a sum negative.
 
     Raises
     ------
     IndexingError, DTypeError
         If there is no such axis, or it is no integer.
     ShapeError
-        If an axis is named twice.
+        If an axis is named twice, or `b` does not fit.
 
     Examples
     --------
@@ -97,7 +103,27 @@ def logsumexp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor
     >>> print(y.detach(), x.grad)
     1000.6932 [0.5 0.5 0. ]
     """
-    return exactly(lambda x: reduce(op.logsumexp, x, axis, keepdims), inexact(x))
+    if b is None:
+        return exactly(lambda x: reduce(op.logsumexp, x, axis, keepdims), inexact(x))
+    x, b = broadcast_arrays(*map(inexact, as_tensors((x, b), "logsumexp")))
+    half = x.dtype == b.dtype == float16  # whose sums would overflow
+    if half:
+        x, b = (op.astype(v, dtype=float32) for v in (x, b))
+    out = _weighted(x, b, axis, as_flag(keepdims, "keepdims", "logsumexp"))
+    return op.astype(out, dtype=float16) if half else out
+
+
+def _weighted(x: Tensor, b: Tensor, axis: Axis, keepdims: bool) -> Tensor:
+    size = op.real(x.detach()) if x.dtype.kind == "c" else x.detach()
+    counted: Any = op.where(op.equal(b.detach(), 0), -math.inf, size)
+    top: Any = 0
+    for candidate in (size, counted) if x.size else ():
+        found = reduce(op.max, candidate, axis, True, operation="logsumexp")
+        top = op.where(op.isfinite(found), found, top)
+    total = reduce(op.sum, op.multiply_absorbing(b, op.exp(x - top)), axis, True)
+    nothing = op.equal(total, 0)
+    out = op.where(nothing, -math.inf, op.log(op.where(nothing, 1, total))) + top
+    return out if keepdims else op.reshape(out, shape=reduce(op.sum, counted, axis, False).shape)
 
 
 def _softmax_rule(g: Any, out: Any, axis: AxisParam) -> Any:
