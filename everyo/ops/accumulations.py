@@ -59,6 +59,10 @@ def cumulative_sum(
     ------
     ShapeError
         If `x` has no axis, or several and none is named.
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If `x` is not numeric, or `dtype` is no dtype.
 
     Examples
     --------
@@ -76,7 +80,33 @@ def cumulative_prod(
 ) -> Tensor:
     """Running product along an axis; `include_initial` puts 1 first. Otherwise as `cumulative_sum`.
 
-    The gradient is exact where elements are zero, as that of `cumprod`.
+    The gradient of element i is ``sum(g[j] * out[j] for j >= i) / x[i]``, computed without the division: it
+    is exact where elements are zero, as that of `cumprod`.
+
+    Parameters
+    ----------
+    x : tensor
+        At least 1-d, of any dtype.
+    axis : int, optional
+        The axis to go along; needed unless `x` is a vector.
+    dtype : dtype-like, optional
+        The dtype to multiply in. By default that of `x`; small integers and booleans grow to int64.
+    include_initial : bool, default False
+        Whether the product of no element, 1, comes first.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`, or longer by 1 along `axis`.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has no axis, or several and none is named.
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If `x` is not numeric, or `dtype` is no dtype.
 
     Examples
     --------
@@ -185,6 +215,10 @@ def cumulative_max(x: Any, /, *, axis: int | None = None) -> Tensor:
     ------
     ShapeError
         If `x` has no axis, or several and none is named.
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If `x` is not numeric.
 
     Examples
     --------
@@ -202,6 +236,30 @@ def cumulative_max(x: Any, /, *, axis: int | None = None) -> Tensor:
 @explained
 def cumulative_min(x: Any, /, *, axis: int | None = None) -> Tensor:
     """Smallest element so far along an axis; otherwise as `cumulative_max`.
+
+    A NaN counts as the smallest. The gradient goes to the smallest element so far; equal ones among those
+    so far share it equally.
+
+    Parameters
+    ----------
+    x : tensor
+        At least 1-d, of any dtype.
+    axis : int, optional
+        The axis to go along; needed unless `x` is a vector.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has no axis, or several and none is named.
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If `x` is not numeric.
 
     Examples
     --------
@@ -235,6 +293,8 @@ def cummax(x: Any, /, axis: int | None = None) -> Cumulative:
     ------
     IndexingError
         If there is no such axis.
+    DTypeError
+        If `x` is not numeric.
 
     Examples
     --------
@@ -249,6 +309,27 @@ def cummax(x: Any, /, axis: int | None = None) -> Cumulative:
 @explained
 def cummin(x: Any, /, axis: int | None = None) -> Cumulative:
     """Smallest element so far along an axis and where it is; otherwise as `cummax`.
+
+    The gradient is that of `cumulative_min`.
+
+    Parameters
+    ----------
+    x : tensor
+        Any shape and dtype.
+    axis : int, optional
+        The axis to go along. By default the tensor is flattened first.
+
+    Returns
+    -------
+    values, indices : Tensor
+        A named tuple; of equal elements so far the index is that of the last.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If `x` is not numeric.
 
     Examples
     --------
@@ -395,7 +476,7 @@ def logcumsumexp(x: Any, /, axis: int | None = None) -> Tensor:
     IndexingError
         If there is no such axis.
     DTypeError
-        If `x` is complex.
+        If `x` is complex or not numeric.
 
     Examples
     --------

@@ -141,7 +141,14 @@ def softplus(x: Any, /, beta: float = 1.0) -> Tensor:
     Returns
     -------
     Tensor
-        Of the same shape.
+        Of the same shape; floats keep their dtype, integers give floats.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is complex or not numeric, or `beta` is no real number.
+    GraphStateError
+        If `beta` is a tensor that requires grad.
 
     Examples
     --------
@@ -166,7 +173,12 @@ def log_sigmoid(x: Any, /) -> Tensor:
     Returns
     -------
     Tensor
-        Of the same shape.
+        Of the same shape; floats keep their dtype, integers give floats.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is complex or not numeric.
 
     Examples
     --------
@@ -250,7 +262,8 @@ def _gelu_tanh(xp: Any, x: Any) -> Any:
 def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     """Gaussian error linear unit ``x P(x)``, P the normal distribution function, elementwise.
 
-    ``d gelu(x) = (P(x) + x p(x)) dx`` with the normal density p.
+    ``d gelu(x) = (P(x) + x p(x)) dx`` with the normal density p. Source of the function and its
+    approximation: Hendrycks and Gimpel (2016), Gaussian Error Linear Units.
 
     Parameters
     ----------
@@ -262,12 +275,14 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     Returns
     -------
     Tensor
-        Of the same shape.
+        Of the same shape; floats keep their dtype, integers give float64.
 
     Raises
     ------
     ArgumentError
         If `approximate` is something else.
+    DTypeError
+        If `x` is not numeric, or is complex with "tanh".
 
     Examples
     --------
@@ -319,7 +334,14 @@ def leaky_relu(x: Any, /, negative_slope: float = 0.01) -> Tensor:
     Returns
     -------
     Tensor
-        Of the same shape.
+        Of the same shape; floats keep their dtype, integers give floats.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is complex or not numeric, or `negative_slope` is no real number.
+    GraphStateError
+        If `negative_slope` is a tensor that requires grad.
 
     Examples
     --------
@@ -363,7 +385,14 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
     Returns
     -------
     Tensor
-        Of the same shape.
+        Of the same shape; floats keep their dtype, integers give floats.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is complex or not numeric, or `alpha` is no real number.
+    GraphStateError
+        If `alpha` is a tensor that requires grad.
 
     Examples
     --------
@@ -377,6 +406,10 @@ def elu(x: Any, /, alpha: float = 1.0) -> Tensor:
 def selu(x: Any, /) -> Tensor:
     """``elu`` with the scale and the `alpha` of self-normalizing networks, elementwise.
 
+    The derivative is ``scale`` above 0, and ``scale * alpha * exp(x)`` below and at 0, with
+    ``scale = 1.0507...`` and ``alpha = 1.6732...``. Source: Klambauer et al. (2017), Self-Normalizing
+    Neural Networks.
+
     Parameters
     ----------
     x : tensor, array or number
@@ -385,7 +418,12 @@ def selu(x: Any, /) -> Tensor:
     Returns
     -------
     Tensor
-        Of the same shape.
+        Of the same shape; floats keep their dtype, integers give floats.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is complex or not numeric.
 
     Examples
     --------

@@ -31,10 +31,17 @@ def block(arrays: Any, /) -> Tensor:
     arrays : tensor, number or nested lists of such
         The blocks; missing axes of length 1 are added in front.
 
+    Returns
+    -------
+    Tensor
+        Of the common dtype, with as many axes as the blocks have, or as the lists are deep.
+
     Raises
     ------
     ShapeError
         If the blocks do not fit, a list is empty, or the depths of the lists differ.
+    DTypeError
+        If a block is not numeric.
 
     Examples
     --------
@@ -159,6 +166,8 @@ def block_diag(*arrays: Any) -> Tensor:
     ------
     ShapeError
         If there is none, or one has more than two axes.
+    DTypeError
+        If one is not numeric.
 
     Examples
     --------

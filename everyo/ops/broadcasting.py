@@ -14,6 +14,8 @@ __all__ = ["broadcast_shapes"]
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """Return the shape that tensors of these shapes broadcast to.
 
+    It is about shapes alone and has no derivative.
+
     Parameters
     ----------
     *shapes : int or sequence of int
@@ -27,7 +29,9 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     Raises
     ------
     ShapeError
-        If they do not broadcast together.
+        If they do not broadcast together, or a size is negative.
+    DTypeError
+        If a size is no integer.
 
     Examples
     --------

@@ -98,7 +98,12 @@ def angle(x: Any, /, deg: bool = False) -> Tensor:
     Returns
     -------
     Tensor
-        Of the shape of `x`, real.
+        Of the shape of `x`, of its real dtype; integers give floats.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is not numeric, or `deg` neither true nor false.
 
     Examples
     --------
