@@ -45,13 +45,19 @@ def choose(x: Any, choices: Any, /, *, mode: str = "raise") -> Tensor:
     Returns
     -------
     Tensor
+        Of the broadcast shape and the common dtype of the choices.
 
     Raises
     ------
     IndexingError
-        If a number is outside and `mode` is "raise"; not under `vmap` or in a compiled function.
+        If a number is outside and `mode` is "raise"; not under `vmap` or in a compiled function. If `x` is
+        not made of integers.
     ArgumentError
         If there is no such mode.
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If something is not numeric.
 
     Examples
     --------
@@ -101,11 +107,13 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], /, *args: Any, **k
     x : tensor
         Of any shape.
     condlist : sequence of tensors of booleans
-        Of the shape of `x`.
+        Of shapes that broadcast to that of `x`.
     funclist : sequence of callables and numbers
         One for each condition, and perhaps one more for where none holds; there the default is 0.
-    *args, **kw
+    *args : object
         Further arguments of the functions.
+    **kw : object
+        Likewise, by name.
 
     Returns
     -------
@@ -115,7 +123,11 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], /, *args: Any, **k
     Raises
     ------
     ShapeError
-        If conditions and functions differ in number.
+        If conditions and functions differ in number, or a condition does not broadcast to `x`.
+    DTypeError
+        If `x` is not numeric, or is real and a value complex.
+    UnsupportedOperationError, CompileError
+        Under `vmap` or in a compiled function: how many elements a function gets depends on the conditions.
 
     Examples
     --------
@@ -180,11 +192,14 @@ def argpartition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> 
     Returns
     -------
     Tensor
+        Of int64 and the shape of `x`, or 1-d.
 
     Raises
     ------
     IndexingError
         If there is no such axis or place.
+    DTypeError
+        If `x` is not numeric, or `kth` or `axis` is no integer.
 
     Examples
     --------
@@ -204,6 +219,27 @@ def partition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> Ten
 
     The gradient of each element is that of the place it moved to. In which order elements stand between the
     places is not said, and may be another one where there is a gradient to keep.
+
+    Parameters
+    ----------
+    x : tensor
+        At least 1-d, of any dtype; NaN is the largest.
+    kth : int or sequence of int
+        The places, negative ones from the end.
+    axis : int or None, default -1
+        The axis to go along; None flattens first.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`, or 1-d, and of its dtype.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such axis or place.
+    DTypeError
+        If `x` is not numeric, or `kth` or `axis` is no integer.
 
     Examples
     --------
@@ -238,11 +274,16 @@ def lexsort(keys: Any, /, axis: int = -1) -> Tensor:
     Returns
     -------
     Tensor
+        Of int64 and the shape of a key.
 
     Raises
     ------
     ShapeError
         If there is no key, or they differ in shape.
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If a key is not numeric.
 
     Examples
     --------

@@ -45,6 +45,8 @@ def isclose(
     ------
     ShapeError
         If the shapes do not broadcast.
+    DTypeError
+        If something is not numeric.
 
     Examples
     --------
@@ -71,6 +73,33 @@ def allclose(
 ) -> bool:
     """Whether all elements are close, as `isclose` has it; a Python bool.
 
+    The result carries no gradient.
+
+    Parameters
+    ----------
+    x1, x2 : tensor, array or number
+        Shapes that broadcast.
+    rtol : float, default 1e-05
+        How far elements may be apart, relative to `x2`.
+    atol : float, default 1e-08
+        How far absolutely, in addition.
+    equal_nan : bool, default False
+        Whether NaN is close to NaN.
+
+    Returns
+    -------
+    bool
+        True for no elements.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If something is not numeric.
+    CompileError, UnsupportedOperationError
+        In a compiled function or under `vmap`: the elements are not known.
+
     Examples
     --------
     >>> import everyo as eo
@@ -82,6 +111,27 @@ def allclose(
 
 def array_equal(x1: Any, x2: Any, /, *, equal_nan: bool = False) -> bool:
     """Whether two tensors have the same shape and elements; a Python bool. NaN may count as equal to NaN.
+
+    The result carries no gradient.
+
+    Parameters
+    ----------
+    x1, x2 : tensor, array or number
+        Of any shapes and dtypes.
+    equal_nan : bool, default False
+        Whether NaN is equal to NaN.
+
+    Returns
+    -------
+    bool
+        False if the shapes differ; dtypes may.
+
+    Raises
+    ------
+    DTypeError
+        If something is not numeric.
+    CompileError, UnsupportedOperationError
+        In a compiled function or under `vmap`: the elements are not known.
 
     Examples
     --------
@@ -101,6 +151,25 @@ def array_equal(x1: Any, x2: Any, /, *, equal_nan: bool = False) -> bool:
 def array_equiv(x1: Any, x2: Any, /) -> bool:
     """Whether two tensors have the same elements once they are broadcast; a Python bool.
 
+    The result carries no gradient.
+
+    Parameters
+    ----------
+    x1, x2 : tensor, array or number
+        Of any shapes and dtypes.
+
+    Returns
+    -------
+    bool
+        False if the shapes do not broadcast; NaN is equal to nothing.
+
+    Raises
+    ------
+    DTypeError
+        If something is not numeric.
+    CompileError, UnsupportedOperationError
+        In a compiled function or under `vmap`: the elements are not known.
+
     Examples
     --------
     >>> import everyo as eo
@@ -117,6 +186,21 @@ def array_equiv(x1: Any, x2: Any, /) -> bool:
 def isreal(x: Any, /) -> Tensor:
     """Whether the imaginary part is 0, elementwise; true for all real elements.
 
+    Parameters
+    ----------
+    x : tensor, array or number
+        Of any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        Of booleans, of the same shape; it carries no gradient.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is not numeric.
+
     Examples
     --------
     >>> import everyo as eo
@@ -128,6 +212,21 @@ def isreal(x: Any, /) -> Tensor:
 
 def iscomplex(x: Any, /) -> Tensor:
     """Whether the imaginary part is not 0, elementwise; false for all real elements.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Of any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        Of booleans, of the same shape; it carries no gradient.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is not numeric.
 
     Examples
     --------
@@ -142,6 +241,21 @@ def iscomplex(x: Any, /) -> Tensor:
 def iscomplexobj(x: Any, /) -> bool:
     """Whether a tensor is of a complex dtype, whatever its elements.
 
+    Parameters
+    ----------
+    x : tensor, array or number
+        Of any shape and dtype.
+
+    Returns
+    -------
+    bool
+        It carries no gradient.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is not numeric.
+
     Examples
     --------
     >>> import everyo as eo
@@ -153,6 +267,21 @@ def iscomplexobj(x: Any, /) -> bool:
 
 def isrealobj(x: Any, /) -> bool:
     """Whether a tensor is of a dtype that is not complex.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Of any shape and dtype.
+
+    Returns
+    -------
+    bool
+        It carries no gradient.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is not numeric.
 
     Examples
     --------
@@ -166,6 +295,21 @@ def isrealobj(x: Any, /) -> bool:
 def isposinf(x: Any, /) -> Tensor:
     """Whether a real number is positive infinity, elementwise.
 
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of booleans, of the same shape; it carries no gradient.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is not numeric.
+
     Examples
     --------
     >>> import everyo as eo
@@ -177,6 +321,21 @@ def isposinf(x: Any, /) -> Tensor:
 
 def isneginf(x: Any, /) -> Tensor:
     """Whether a real number is negative infinity, elementwise.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of booleans, of the same shape; it carries no gradient.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is not numeric.
 
     Examples
     --------
@@ -190,12 +349,26 @@ def isneginf(x: Any, /) -> Tensor:
 def real_if_close(x: Any, /, tol: float = 100) -> Tensor:
     """Return the real part if all imaginary parts are near 0, else `x`.
 
+    The gradient is that of `real` where the imaginary part is dropped, else `g` itself.
+
     Parameters
     ----------
     x : tensor
         Of any shape.
     tol : float, default 100
         How near: in units of the precision of the dtype if above 1, else absolutely.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`: real if all imaginary parts are near 0, else `x` itself.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is not numeric.
+    CompileError, UnsupportedOperationError
+        For complex `x` in a compiled function or under `vmap`: the elements are not known.
 
     Examples
     --------

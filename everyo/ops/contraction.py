@@ -105,8 +105,9 @@ def _matmul_samples() -> list[Any]:
 def matmul(xp: Any, x1: Any, x2: Any) -> Any:
     """Matrix product ``x1 @ x2``.
 
-    With ``G`` the gradient of the result, ``dx1 = G @ x2.mT`` and ``dx2 = x1.mT @ G``, summed over
-    the axes along which a factor was broadcast.
+    With ``G`` the gradient of the result, ``dx1 = G @ x2.mT`` and ``dx2 = x1.mT @ G`` (``.mH`` for complex
+    factors), summed over the axes along which a factor was broadcast. Source: Giles (2008), An Extended
+    Collection of Matrix Derivative Results for Forward and Reverse Mode Algorithmic Differentiation.
 
     Parameters
     ----------
@@ -117,12 +118,14 @@ def matmul(xp: Any, x1: Any, x2: Any) -> Any:
     Returns
     -------
     Tensor
-        Shape ``(..., n, m)``.
+        Shape ``(..., n, m)``, of the common dtype.
 
     Raises
     ------
     ShapeError
         If an operand is 0-d, the contracted axes differ or the leading axes do not broadcast.
+    DTypeError
+        If an operand is not numeric.
 
     Examples
     --------
@@ -175,6 +178,9 @@ def _mismatch(x1: Any, x2: Any, operation: str) -> ShapeError:
 def tensordot(x1: Any, x2: Any, axes: int | tuple[Any, Any] = 2) -> Tensor:
     """Product of two tensors, summed over chosen axes of each.
 
+    The gradient of each factor is again such a product: of the gradient of the result with the other factor,
+    summed over the axes that came from that one.
+
     Parameters
     ----------
     x1, x2 : tensor
@@ -186,7 +192,7 @@ def tensordot(x1: Any, x2: Any, axes: int | tuple[Any, Any] = 2) -> Tensor:
     Returns
     -------
     Tensor
-        The remaining axes of `x1`, then those of `x2`.
+        The remaining axes of `x1`, then those of `x2`, of the common dtype.
 
     Raises
     ------
@@ -194,6 +200,8 @@ def tensordot(x1: Any, x2: Any, axes: int | tuple[Any, Any] = 2) -> Tensor:
         If the contracted axes differ in number or size, or one is named twice.
     IndexingError
         If an axis does not exist.
+    DTypeError
+        If a factor is not numeric, or an axis is no integer.
 
     Examples
     --------
@@ -254,7 +262,8 @@ def dot(x1: Any, x2: Any) -> Tensor:
     """Dot product in NumPy's sense: `matmul` for vectors and matrices.
 
     A 0-d operand scales the other. With more axes the last axis of `x1` is contracted with the
-    second-last (or only) axis of `x2`, and all others remain: unlike `matmul`, nothing is batched.
+    second-last (or only) axis of `x2`, and all others remain: unlike `matmul`, nothing is batched. The
+    gradients are those of `matmul` and `tensordot`.
 
     Parameters
     ----------
@@ -270,6 +279,8 @@ def dot(x1: Any, x2: Any) -> Tensor:
     ------
     ShapeError
         If the contracted axes differ.
+    DTypeError
+        If a factor is not numeric.
 
     Examples
     --------
@@ -291,6 +302,8 @@ def dot(x1: Any, x2: Any) -> Tensor:
 def inner(x1: Any, x2: Any) -> Tensor:
     """Product of two tensors, summed over the last axis of each; a 0-d operand scales the other.
 
+    ``d inner(x1, x2) = inner(dx1, x2) + inner(x1, dx2)``.
+
     Parameters
     ----------
     x1, x2 : tensor
@@ -305,6 +318,8 @@ def inner(x1: Any, x2: Any) -> Tensor:
     ------
     ShapeError
         If the last axes differ.
+    DTypeError
+        If a factor is not numeric.
 
     Examples
     --------
@@ -322,6 +337,8 @@ def inner(x1: Any, x2: Any) -> Tensor:
 def outer(x1: Any, x2: Any) -> Tensor:
     """All products of an element of `x1` with one of `x2`; both are flattened first.
 
+    With ``G`` the gradient of the result, ``dx1 = G @ x2`` and ``dx2 = G.mT @ x1`` for real vectors.
+
     Parameters
     ----------
     x1, x2 : tensor
@@ -330,7 +347,12 @@ def outer(x1: Any, x2: Any) -> Tensor:
     Returns
     -------
     Tensor
-        Shape ``(n, m)``.
+        Shape ``(n, m)``, of the common dtype.
+
+    Raises
+    ------
+    DTypeError
+        If a factor is not numeric.
 
     Examples
     --------
@@ -346,6 +368,8 @@ def outer(x1: Any, x2: Any) -> Tensor:
 @explained
 def vecdot(x1: Any, x2: Any, axis: int = -1) -> Tensor:
     """Dot products of the vectors along one axis: ``sum(conj(x1) * x2)``.
+
+    ``d vecdot(x1, x2) = vecdot(dx1, x2) + vecdot(x1, dx2)``.
 
     Parameters
     ----------
@@ -365,6 +389,8 @@ def vecdot(x1: Any, x2: Any, axis: int = -1) -> Tensor:
         If the vectors differ in size or the other axes do not broadcast.
     IndexingError
         If the axis does not exist.
+    DTypeError
+        If an operand is not numeric, or the axis is no integer.
 
     Examples
     --------

@@ -56,6 +56,23 @@ def copy(xp: Any, x: Any) -> Any:
 def clone(x: Any, /) -> Tensor:
     """Return the elements in memory of their own, still in the graph: `copy` under PyTorch's name.
 
+    The gradient passes unchanged.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Of any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape and dtype.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is not numeric.
+
     Examples
     --------
     >>> import everyo as eo
@@ -92,10 +109,17 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = Non
     device : str, optional
         Where the result goes.
 
+    Returns
+    -------
+    Tensor
+        Of the same shape, in `dtype`.
+
     Raises
     ------
     DTypeError
-        If `dtype` is not numeric, or is real while `x` is complex.
+        If `x` or `dtype` is not numeric, or `dtype` is neither complex nor boolean while `x` is complex.
+    DeviceError
+        If the device is unknown or unavailable.
 
     Examples
     --------
@@ -131,11 +155,22 @@ def to(x: Any, /, *targets: Any, device: str | None = None, dtype: Any = None) -
         Of any shape and dtype.
     *targets : str, dtype-like or tensor
         A device, a dtype, or a tensor to follow in both.
+    device : str, optional
+        The device by name.
+    dtype : dtype-like, optional
+        The dtype by name.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape.
 
     Raises
     ------
     DeviceError
         If a device is unknown or unavailable.
+    DTypeError
+        If `x` or a dtype is not numeric, or would take the imaginary part from `x`.
 
     Examples
     --------

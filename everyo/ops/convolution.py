@@ -261,6 +261,8 @@ def conv1d(
 ) -> Tensor:
     """Cross-correlation over one spatial axis; everything else as in `conv2d`.
 
+    The gradients are those of `conv2d`.
+
     Parameters
     ----------
     x : tensor
@@ -269,8 +271,14 @@ def conv1d(
         Shape ``(out, channels / groups, kernel)``.
     bias : tensor, optional
         Shape ``(out,)``.
-    stride, padding, dilation, groups
-        See `conv2d`.
+    stride : int or a sequence of one, default 1
+        Step from one window to the next.
+    padding : int, a sequence of one, "valid" or "same", default 0
+        Zeros on both sides of each axis; see `conv2d`.
+    dilation : int or a sequence of one, default 1
+        Distance between the elements of a window.
+    groups : int, default 1
+        Channels are divided into so many groups that do not see each other.
 
     Returns
     -------
@@ -280,9 +288,9 @@ def conv1d(
     Raises
     ------
     ShapeError
-        If the shapes do not fit each other.
+        If the shapes do not fit each other, or a window does not fit the padded input.
     ArgumentError, DTypeError
-        If a parameter is out of range or no integer.
+        If a parameter is out of range or no integer, or an operand is not numeric.
 
     Examples
     --------
@@ -307,7 +315,8 @@ def conv2d(
 
     ``y[n, o, i, j] = bias[o] + sum(weight[o, c, a, b] * x[n, c, i*stride + a*dilation, j*stride + ...])``
     over c, a and b. The gradient with respect to `x` is the transposed convolution of the result's
-    gradient with `weight`; that of `weight` correlates `x` with the result's gradient.
+    gradient with `weight`; that of `weight` correlates `x` with the result's gradient. Source: Dumoulin and
+    Visin (2016), A guide to convolution arithmetic for deep learning.
 
     Parameters
     ----------
@@ -336,9 +345,9 @@ def conv2d(
     Raises
     ------
     ShapeError
-        If the shapes do not fit each other.
+        If the shapes do not fit each other, or a window does not fit the padded input.
     ArgumentError, DTypeError
-        If a parameter is out of range or no integer.
+        If a parameter is out of range or no integer, or an operand is not numeric.
 
     Examples
     --------
@@ -362,6 +371,8 @@ def conv3d(
 ) -> Tensor:
     """Cross-correlation over three spatial axes; everything else as in `conv2d`.
 
+    The gradients are those of `conv2d`.
+
     Parameters
     ----------
     x : tensor
@@ -370,8 +381,14 @@ def conv3d(
         Shape ``(out, channels / groups, *kernel)``.
     bias : tensor, optional
         Shape ``(out,)``.
-    stride, padding, dilation, groups
-        See `conv2d`.
+    stride : int or three, default 1
+        Step from one window to the next.
+    padding : int, three, "valid" or "same", default 0
+        Zeros on both sides of each axis; see `conv2d`.
+    dilation : int or three, default 1
+        Distance between the elements of a window.
+    groups : int, default 1
+        Channels are divided into so many groups that do not see each other.
 
     Returns
     -------
@@ -381,9 +398,9 @@ def conv3d(
     Raises
     ------
     ShapeError
-        If the shapes do not fit each other.
+        If the shapes do not fit each other, or a window does not fit the padded input.
     ArgumentError, DTypeError
-        If a parameter is out of range or no integer.
+        If a parameter is out of range or no integer, or an operand is not numeric.
 
     Examples
     --------

@@ -120,7 +120,7 @@ def iinfo(type: Any, /) -> IntegerInfo:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is of a kind.
+    """Whether a dtype is of a kind. It is about dtypes alone and has no derivative.
 
     Parameters
     ----------
@@ -130,10 +130,16 @@ def isdtype(dtype: Any, kind: Any) -> bool:
         "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating",
         "numeric", or a dtype; of a tuple, one has to fit.
 
+    Returns
+    -------
+    bool
+
     Raises
     ------
     ArgumentError
         If there is no such kind.
+    DTypeError
+        If `dtype`, or what should be one in `kind`, is no dtype.
 
     Examples
     --------
@@ -166,12 +172,23 @@ def letters(kind: str, operation: str) -> str:
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether every value of a dtype can be represented in another, as promotion would do it.
 
+    It is about dtypes alone and has no derivative.
+
     Parameters
     ----------
     from_ : dtype-like, tensor or array
         What would be converted.
     to : dtype-like
         The dtype of the result.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    DTypeError
+        If one is no dtype, and has none.
 
     Examples
     --------
@@ -184,6 +201,8 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
     """Return the dtype that an operation on these operands has.
+
+    It is about dtypes alone and has no derivative.
 
     Parameters
     ----------
@@ -199,6 +218,8 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     ------
     ArgumentError
         If there is no operand.
+    DTypeError
+        If one is neither a number nor a dtype, and has no dtype.
 
     Examples
     --------

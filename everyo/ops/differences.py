@@ -70,6 +70,10 @@ def gradient(
         If there are not as many spacings as axes, or no such `edge_order`.
     ShapeError
         If an axis is shorter than ``edge_order + 1``, or coordinates have another length.
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If something is not numeric, or an axis is no integer.
 
     Examples
     --------
@@ -159,7 +163,8 @@ def _end(x: Tensor, d: Any, axis: int, edge_order: int, side: int) -> Tensor:
 def trapezoid(y: Any, /, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
     """Integral of a sampled function along an axis by the trapezoidal rule.
 
-    ``sum(dx * (y[i] + y[i + 1]) / 2)``; values, points and spacing have a gradient.
+    ``sum(dx * (y[i] + y[i + 1]) / 2)``; values, points and spacing have a gradient: that of ``y[i]`` is
+    ``(x[i + 1] - x[i - 1]) / 2`` inside, and half the outermost distance at an end.
 
     Parameters
     ----------
@@ -172,10 +177,19 @@ def trapezoid(y: Any, /, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor
     axis : int, default -1
         The axis to go along.
 
+    Returns
+    -------
+    Tensor
+        The shape of `y` without the axis; where `dx` is a tensor, broadcast with its shape.
+
     Raises
     ------
     ShapeError
         If `x` does not fit.
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If something is not numeric, or the axis is no integer.
 
     Examples
     --------
@@ -214,7 +228,26 @@ def trapezoid(y: Any, /, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor
 def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> Tensor:
     """Differences of neighbours in the flattened tensor, and before and after them what is given.
 
-    The gradient is that of `diff`.
+    The gradient is that of `diff`; what is given gets its own part.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    to_end : tensor, array or number, optional
+        What follows the differences, flattened.
+    to_begin : tensor, array or number, optional
+        What comes before them, flattened.
+
+    Returns
+    -------
+    Tensor
+        1-d, of the common dtype; for n elements n - 1 differences and what was given.
+
+    Raises
+    ------
+    DTypeError
+        If something is not numeric.
 
     Examples
     --------
@@ -247,6 +280,20 @@ def unwrap(x: Any, /, discont: float | None = None, axis: int = -1, *, period: f
         The axis to go along.
     period : number, default 2 pi
         The period.
+
+    Returns
+    -------
+    Tensor
+        Of the shape of `x`; floats keep their dtype.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If `x` is complex or not numeric, `discont` or `period` is no real number, or the axis no integer.
+    GraphStateError
+        If `discont` or `period` is a tensor that requires grad.
 
     Examples
     --------
