@@ -142,9 +142,13 @@ def cov(
     Raises
     ------
     ShapeError
-        If there are more than two axes, or weights do not fit.
+        If there are more than two axes, or `y` or weights do not fit.
     ArgumentError
         If `fweights` are no integers, or both `ddof` and `correction` are given.
+    DTypeError
+        If something is not numeric, `dtype` is no dtype, or `rowvar` or `bias` neither true nor false.
+    GraphStateError
+        If `ddof` or `correction` is a tensor that requires grad.
 
     Examples
     --------
@@ -220,8 +224,9 @@ def _correction(bias: bool, ddof: float | None, correction: float | None) -> flo
 def corrcoef(x: Any, y: Any = None, /, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
     """Correlation coefficients of variables: their covariances divided by their standard deviations.
 
-    What rounding takes beyond -1 and 1 is cut off; its gradient is 0 there, as it is at these bounds. NaN
-    for a variable that is constant.
+    The gradient is that of ``c[i, j] / sqrt(c[i, i] * c[j, j])`` for the covariances c. What rounding takes
+    beyond -1 and 1 is cut off; its gradient is 0 there, as it is at these bounds. NaN for a variable that is
+    constant.
 
     Parameters
     ----------
@@ -242,7 +247,9 @@ def corrcoef(x: Any, y: Any = None, /, rowvar: bool = True, *, dtype: Any = None
     Raises
     ------
     ShapeError
-        If there are more than two axes.
+        If there are more than two axes, or `y` does not fit.
+    DTypeError
+        If something is not numeric, `dtype` is no dtype, or `rowvar` neither true nor false.
 
     Examples
     --------

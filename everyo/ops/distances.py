@@ -46,6 +46,9 @@ def _order(p: Any, operation: str, lowest: float) -> float:
 def cdist(x1: Any, x2: Any, /, p: float = 2.0) -> Tensor:
     """Distances between all pairs of points of two sets: the p-norms of their differences.
 
+    For a difference v and its norm r, ``dr = sum(sign(v) * abs(v)**(p - 1) * dv) / r**(p - 1)``; for
+    ``p = inf`` the largest components share the derivative equally, for ``p = 0`` it is 0.
+
     Parameters
     ----------
     x1, x2 : tensor
@@ -63,8 +66,10 @@ def cdist(x1: Any, x2: Any, /, p: float = 2.0) -> Tensor:
     ------
     ShapeError
         If the shapes do not fit.
-    ArgumentError, DTypeError
-        If `p` is negative, or no number.
+    ArgumentError
+        If `p` is negative.
+    DTypeError
+        If `p` is no number, or points are not numeric.
 
     Examples
     --------
@@ -116,6 +121,8 @@ def _norms(differences: Any, order: float, axis: int) -> Tensor:
 def pdist(x: Any, /, p: float = 2.0) -> Tensor:
     """Distances between all pairs of different points of a set, in the order of `scipy.spatial`.
 
+    The derivative is that of `cdist`.
+
     Parameters
     ----------
     x : tensor
@@ -133,8 +140,10 @@ def pdist(x: Any, /, p: float = 2.0) -> Tensor:
     ------
     ShapeError
         If `x` has fewer than two axes.
-    ArgumentError, DTypeError
-        If `p` is negative, or no number.
+    ArgumentError
+        If `p` is negative.
+    DTypeError
+        If `p` is no number, or `x` is not numeric.
 
     Examples
     --------
@@ -164,7 +173,8 @@ def pdist(x: Any, /, p: float = 2.0) -> Tensor:
 def renorm(x: Any, p: float, axis: int, maxnorm: float, /) -> Tensor:
     """Return `x` with those slices along an axis scaled down whose p-norm exceeds `maxnorm`.
 
-    The gradient is that of the scaled slice; a slice within the bound passes it on unchanged.
+    The gradient is that of ``x * maxnorm / norm(x)`` for such a slice; a slice within the bound passes it on
+    unchanged.
 
     Parameters
     ----------
@@ -186,8 +196,10 @@ def renorm(x: Any, p: float, axis: int, maxnorm: float, /) -> Tensor:
     ------
     IndexingError
         If there is no such axis.
-    ArgumentError, DTypeError
-        If `p` is not positive or `maxnorm` negative, or one is no number.
+    ArgumentError
+        If `p` is not positive or `maxnorm` negative.
+    DTypeError
+        If `x` is not numeric, `p` or `maxnorm` no number, or `axis` no integer.
 
     Examples
     --------

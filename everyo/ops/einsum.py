@@ -45,12 +45,14 @@ def einsum(*operands: Any, optimize: Any = None) -> Tensor:
     Returns
     -------
     Tensor
-        Axes in the order of the result's names.
+        Axes in the order of the result's names; of the common dtype.
 
     Raises
     ------
     ShapeError
         If the subscripts cannot be read or do not fit the operands.
+    DTypeError
+        If there are no subscripts, or an operand is not numeric.
 
     Examples
     --------

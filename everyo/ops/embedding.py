@@ -28,14 +28,14 @@ def embedding(weight: Any, indices: Any) -> Tensor:
     Returns
     -------
     Tensor
-        Shape ``(*indices.shape, features)``.
+        Shape ``(*indices.shape, features)``, of the dtype of `weight`.
 
     Raises
     ------
     IndexingError
         If an index is negative or no row has it.
     DTypeError
-        If the indices are no integers.
+        If the indices are no integers, or `weight` is not numeric.
     ShapeError
         If `weight` is no matrix.
 

@@ -148,7 +148,7 @@ def logaddexp2(xp: Any, x1: Any, x2: Any) -> Any:
 
 @elementwise(fused(lambda g, x: g * (TWO_OVER_SQRT_PI * op.exp(-x * x))))
 def erf(xp: Any, x: Any) -> Any:
-    """Error function, elementwise: ``d erf(x) = 2 / sqrt(pi) exp(-x**2) dx``.
+    """Error function, elementwise: ``d erf(x) = 2 / sqrt(pi) exp(-x**2) dx``. Source: DLMF 7.10.
 
     Examples
     --------
@@ -162,6 +162,8 @@ def erf(xp: Any, x: Any) -> Any:
 @elementwise(fused(lambda g, x: g * (-TWO_OVER_SQRT_PI * op.exp(-x * x))))
 def erfc(xp: Any, x: Any) -> Any:
     """``1 - erf(x)``, elementwise, accurate for large `x`: ``d erfc(x) = -2 / sqrt(pi) exp(-x**2) dx``.
+
+    Source: DLMF 7.10.
 
     Examples
     --------

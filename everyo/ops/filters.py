@@ -100,10 +100,15 @@ def convolve(x1: Any, x2: Any, /, mode: str = "full") -> Tensor:
     Parameters
     ----------
     x1, x2 : tensor
-        Vectors, not empty.
+        Vectors, not empty; a number counts as a vector of one element.
     mode : {"full", "same", "valid"}, default "full"
         All n + m - 1 sums; the middle ones, as many as the longer vector has elements; or only those in
         which one vector lies wholly inside the other.
+
+    Returns
+    -------
+    Tensor
+        A vector of the common dtype, with n + m - 1, max(n, m) or ``abs(n - m) + 1`` elements.
 
     Raises
     ------
@@ -111,6 +116,8 @@ def convolve(x1: Any, x2: Any, /, mode: str = "full") -> Tensor:
         If something is no vector, or is empty.
     ArgumentError
         If there is no such mode.
+    DTypeError
+        If something is not numeric.
 
     Examples
     --------
@@ -131,9 +138,14 @@ def correlate(x1: Any, x2: Any, /, mode: str = "valid") -> Tensor:
     Parameters
     ----------
     x1, x2 : tensor
-        Vectors, not empty.
+        Vectors, not empty; a number counts as a vector of one element.
     mode : {"valid", "same", "full"}, default "valid"
         Which shifts, as in `convolve`.
+
+    Returns
+    -------
+    Tensor
+        A vector of the common dtype, with ``abs(n - m) + 1``, max(n, m) or n + m - 1 elements.
 
     Raises
     ------
@@ -141,6 +153,8 @@ def correlate(x1: Any, x2: Any, /, mode: str = "valid") -> Tensor:
         If something is no vector, or is empty.
     ArgumentError
         If there is no such mode.
+    DTypeError
+        If something is not numeric.
 
     Examples
     --------

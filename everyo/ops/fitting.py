@@ -35,7 +35,9 @@ def polyfit(
 ) -> Any:
     """Coefficients of the polynomial that fits points best, in the sense of least squares.
 
-    All three of `x`, `y` and `w` have a gradient, that of `eo.linalg.lstsq`.
+    All three of `x`, `y` and `w` have a gradient, that of `eo.linalg.lstsq`. Source: Golub and Pereyra
+    (1973), The Differentiation of Pseudo-Inverses and Nonlinear Least Squares Problems Whose Variables
+    Separate.
 
     Parameters
     ----------
@@ -68,6 +70,10 @@ def polyfit(
         If the degree is negative, or there are too few points for a scaled covariance.
     ShapeError
         If the shapes do not fit, or there is no point.
+    DTypeError
+        If something is not numeric or of float16, `deg` is no integer, or `full` neither true nor false.
+    LinAlgError
+        If the points make no finite system, for example because of a NaN.
 
     Examples
     --------
@@ -138,7 +144,8 @@ def _scaled(spread: Tensor, left: Tensor, columns: Tensor, solution: Tensor, y: 
 def roots(p: Any, /) -> Tensor:
     """Roots of a polynomial: the eigenvalues of its companion matrix. The result is complex.
 
-    ``dz = -sum(dp[k] * z**(n - k)) / p'(z)``; where a root is multiple, the error of `eo.linalg.eigvals`.
+    ``dz = -sum(dp[k] * z**(n - k)) / p'(z)``, NaN where a root is multiple. Source: the implicit function
+    theorem for ``p(z) = 0``.
 
     Parameters
     ----------
@@ -146,10 +153,19 @@ def roots(p: Any, /) -> Tensor:
         The coefficients, that of the highest power first; leading zeros are left out, if they are
         known: a function that is compiled or mapped over must not begin with any.
 
+    Returns
+    -------
+    Tensor
+        A vector of n roots for degree n, multiple ones repeated; complex, of the precision of `p`.
+
     Raises
     ------
     ShapeError
         If `p` is no vector.
+    DTypeError
+        If `p` is not numeric, or of float16.
+    LinAlgError
+        If there is an infinity or a NaN.
 
     Examples
     --------
@@ -174,12 +190,29 @@ def roots(p: Any, /) -> Tensor:
 def polydiv(u: Any, v: Any, /) -> tuple[Tensor, Tensor]:
     """Coefficients of quotient and remainder of two polynomials: ``u = quotient * v + remainder``.
 
-    The remainder keeps leading zeros, so that its length does not depend on values.
+    The remainder keeps leading zeros, so that its length does not depend on values. The derivatives are the
+    quotient and the remainder of ``du - quotient * dv`` by v.
+
+    Parameters
+    ----------
+    u : tensor
+        The coefficients of the dividend, a vector, that of the highest power first.
+    v : tensor
+        Likewise of the divisor, whose first must not be 0. Integers are computed in float64.
+
+    Returns
+    -------
+    quotient : Tensor
+        ``len(u) - len(v) + 1`` coefficients; one 0 where `v` is longer.
+    remainder : Tensor
+        ``len(v) - 1`` coefficients, or all of `u` where `v` is longer; at least one.
 
     Raises
     ------
     ShapeError
         If `u` or `v` is no vector or is empty.
+    DTypeError
+        If `u` or `v` is not numeric.
 
     Examples
     --------

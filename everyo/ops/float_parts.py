@@ -103,7 +103,9 @@ def ldexp(x1: Any, x2: Any, /) -> Tensor:
     Raises
     ------
     DTypeError
-        If `x2` is not made of integers, or `x1` is complex.
+        If `x2` is not made of integers, or `x1` is complex or not numeric.
+    ShapeError
+        If the shapes do not broadcast.
 
     Examples
     --------
@@ -162,7 +164,7 @@ def frexp(x: Any, /) -> tuple[Tensor, Tensor]:
     Raises
     ------
     DTypeError
-        For complex numbers.
+        If `x` is complex or not numeric.
 
     Examples
     --------
@@ -204,7 +206,7 @@ def modf(x: Any, /) -> tuple[Tensor, Tensor]:
     Raises
     ------
     DTypeError
-        For complex numbers.
+        If `x` is complex or not numeric.
 
     Examples
     --------
@@ -222,6 +224,21 @@ def frac(x: Any, /) -> Tensor:
 
     The derivative is 1.
 
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape; integers give floats. 0 for an infinity.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is complex or not numeric.
+
     Examples
     --------
     >>> import everyo as eo
@@ -235,10 +252,22 @@ def frac(x: Any, /) -> Tensor:
 def fabs(x: Any, /) -> Tensor:
     """Absolute value of real numbers, elementwise: `abs`, but integers give floats.
 
+    ``d|x| = sign(x) dx``, and 0 at 0.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape; floats keep their dtype, integers give float64.
+
     Raises
     ------
     DTypeError
-        For complex numbers.
+        If `x` is complex or not numeric.
 
     Examples
     --------
@@ -263,6 +292,21 @@ def fabs(x: Any, /) -> Tensor:
 def rint(x: Any, /) -> Tensor:
     """Nearest whole number, elementwise: `round`, but integers give floats. The derivative is 0.
 
+    Parameters
+    ----------
+    x : tensor, array or number
+        Of any shape; both parts of complex numbers are rounded.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape; floats keep their dtype, integers give float64. Halves go to the even neighbour.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is not numeric.
+
     Examples
     --------
     >>> import everyo as eo
@@ -274,7 +318,22 @@ def rint(x: Any, /) -> Tensor:
 
 @explained
 def fix(x: Any, /) -> Tensor:
-    """Nearest whole number towards 0, elementwise: `trunc` under NumPy's other name.
+    """Nearest whole number towards 0, elementwise: `trunc` under NumPy's other name. The derivative is 0.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape and dtype.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is complex or not numeric.
 
     Examples
     --------
@@ -340,7 +399,9 @@ def nan_to_num(
     Raises
     ------
     DTypeError
-        If a replacement is no real number.
+        If `x` is not numeric, or a replacement is no real number.
+    GraphStateError
+        If a replacement is a tensor that requires grad.
 
     Examples
     --------

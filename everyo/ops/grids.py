@@ -33,7 +33,7 @@ def _made(name: str, *arguments: Any, device: str | None = None) -> tuple[Tensor
 
 @explained
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tensor]:
-    """Rows and columns of the elements on and below the `k`-th diagonal of a matrix.
+    """Rows and columns of the elements on and below the `k`-th diagonal of a matrix; without gradient.
 
     Parameters
     ----------
@@ -47,7 +47,14 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tens
     Returns
     -------
     rows, columns : Tensor
-        Integer vectors, as an index of the matrix.
+        Vectors of int64, as an index of the matrix.
+
+    Raises
+    ------
+    ShapeError
+        If a number is negative.
+    DTypeError
+        If one is no integer.
 
     Examples
     --------
@@ -63,7 +70,28 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tens
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tensor]:
     """Rows and columns of the elements on and above the `k`-th diagonal of a matrix.
 
-    Otherwise as `tril_indices`.
+    Otherwise as `tril_indices`. Positions carry no gradient.
+
+    Parameters
+    ----------
+    n : int
+        The number of rows.
+    k : int, default 0
+        The diagonal, counted from the main one upwards.
+    m : int, optional
+        The number of columns, by default as many.
+
+    Returns
+    -------
+    rows, columns : Tensor
+        Vectors of int64, as an index of the matrix.
+
+    Raises
+    ------
+    ShapeError
+        If a number is negative.
+    DTypeError
+        If one is no integer.
 
     Examples
     --------
@@ -96,7 +124,26 @@ def _matrix(x: Any, operation: str) -> Tensor:
 
 @explained
 def tril_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, Tensor]:
-    """Rows and columns of the lower triangle of the matrix `x`; see `tril_indices`.
+    """Rows and columns of the lower triangle of the matrix `x`, without gradient; see `tril_indices`.
+
+    Parameters
+    ----------
+    x : tensor
+        A matrix, whose shape alone counts.
+    k : int, default 0
+        The diagonal, counted from the main one upwards.
+
+    Returns
+    -------
+    rows, columns : Tensor
+        Vectors of int64, as an index of the matrix.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is no matrix.
+    DTypeError
+        If `x` is not numeric, or `k` is no integer.
 
     Examples
     --------
@@ -110,7 +157,26 @@ def tril_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, Tensor]:
 
 @explained
 def triu_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, Tensor]:
-    """Rows and columns of the upper triangle of the matrix `x`; see `triu_indices`.
+    """Rows and columns of the upper triangle of the matrix `x`, without gradient; see `triu_indices`.
+
+    Parameters
+    ----------
+    x : tensor
+        A matrix, whose shape alone counts.
+    k : int, default 0
+        The diagonal, counted from the main one upwards.
+
+    Returns
+    -------
+    rows, columns : Tensor
+        Vectors of int64, as an index of the matrix.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is no matrix.
+    DTypeError
+        If `x` is not numeric, or `k` is no integer.
 
     Examples
     --------
@@ -125,6 +191,27 @@ def triu_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, Tensor]:
 @explained
 def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
     """Positions of the main diagonal of a tensor with `ndim` axes of length `n`, a vector for each axis.
+
+    Positions carry no gradient.
+
+    Parameters
+    ----------
+    n : int
+        How long each axis is.
+    ndim : int, default 2
+        How many axes there are.
+
+    Returns
+    -------
+    tuple of Tensor
+        `ndim` vectors of int64, from 0 to ``n - 1``.
+
+    Raises
+    ------
+    ShapeError
+        If `n` is negative.
+    DTypeError
+        If `n` or `ndim` is no integer.
 
     Examples
     --------
@@ -141,10 +228,24 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
 def diag_indices_from(x: Any, /) -> tuple[Tensor, ...]:
     """Positions of the main diagonal of `x`, whose axes, at least two, are equally long.
 
+    Positions carry no gradient.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any dtype; its shape alone counts.
+
+    Returns
+    -------
+    tuple of Tensor
+        ``x.ndim`` vectors of int64.
+
     Raises
     ------
     ShapeError
-        If they are not.
+        If there are fewer than two axes, or they differ in length.
+    DTypeError
+        If `x` is not numeric.
 
     Examples
     --------
@@ -169,6 +270,8 @@ def diag_indices_from(x: Any, /) -> tuple[Tensor, ...]:
 def indices(dimensions: Sequence[int], *, dtype: Any = None, sparse: bool = False) -> Any:
     """Return for each place of a grid its positions, along a new first axis.
 
+    Positions carry no gradient.
+
     Parameters
     ----------
     dimensions : sequence of int
@@ -177,6 +280,19 @@ def indices(dimensions: Sequence[int], *, dtype: Any = None, sparse: bool = Fals
         Of the result.
     sparse : bool, default False
         Return a tuple of tensors that broadcast to the grid instead.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(len(dimensions), *dimensions)``, of `dtype`. If `sparse`, a tuple of tensors, each with its
+        positions along an axis of its own and 1 elsewhere.
+
+    Raises
+    ------
+    ShapeError
+        If a size is negative.
+    DTypeError
+        If a size is no integer.
 
     Examples
     --------
@@ -273,6 +389,8 @@ def _ravel_multi_index(
 def unravel_index(x: Any, /, shape: int | Sequence[int], order: str = "C") -> tuple[Tensor, ...]:
     """Positions in a tensor of `shape`, one tensor for each axis, from positions in its flat order.
 
+    Positions carry no gradient.
+
     Parameters
     ----------
     x : integer tensor
@@ -282,10 +400,21 @@ def unravel_index(x: Any, /, shape: int | Sequence[int], order: str = "C") -> tu
     order : {"C", "F"}, default "C"
         Whether the last axis changes fastest, or the first.
 
+    Returns
+    -------
+    tuple of Tensor
+        Of int64 and the shape of `x`, one for each axis.
+
     Raises
     ------
     IndexingError
         If a position is outside.
+    ArgumentError
+        If there is no such order.
+    ShapeError
+        If a size is negative.
+    DTypeError
+        If a position or a size is no integer.
 
     Examples
     --------
@@ -310,6 +439,8 @@ def ravel_multi_index(
 ) -> Tensor:
     """Positions in the flat order of a tensor of shape `dims` from positions along its axes.
 
+    Positions carry no gradient.
+
     Parameters
     ----------
     multi_index : sequence of integer tensors
@@ -321,12 +452,21 @@ def ravel_multi_index(
     order : {"C", "F"}, default "C"
         Whether the last axis changes fastest, or the first.
 
+    Returns
+    -------
+    Tensor
+        Of int64 and the broadcast shape.
+
     Raises
     ------
     ShapeError
-        If there are not as many tensors as axes.
+        If there are not as many tensors, or modes, as axes, they do not broadcast, or a size is negative.
     IndexingError
         If a position is outside and the mode is "raise".
+    ArgumentError
+        If there is no such mode or order.
+    DTypeError
+        If a position or a size is no integer.
 
     Examples
     --------
