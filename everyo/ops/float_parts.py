@@ -252,7 +252,7 @@ def frac(x: Any, /) -> Tensor:
 def fabs(x: Any, /) -> Tensor:
     """Absolute value of real numbers, elementwise: `abs`, but integers give floats.
 
-    ``d|x| = sign(x) dx``, and 0 at 0.
+    The derivative is ``sign(x)``, and 0 at 0.
 
     Parameters
     ----------
