@@ -17,6 +17,7 @@ engine complex cotangents are plain transposes.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -130,38 +131,66 @@ def public(primitive: Primitive) -> Callable[..., Tensor]:
                 raise TypeError(f"{primitive.name}() takes {count} operands, not {len(inputs)}")
             return apply(primitive, inputs)
 
+    if count > 2:
+        names = primitive.input_names
+        function.__signature__ = inspect.Signature(  # type: ignore[union-attr]
+            [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names]
+        )
     for attribute in ("__module__", "__name__", "__qualname__"):
         setattr(function, attribute, getattr(kernel, attribute))
-    function.__doc__ = _with_sections(kernel.__doc__ or "", primitive.input_names)
+    function.__doc__ = _with_sections(primitive)
     function.primitive = primitive  # type: ignore[union-attr]
     return function
 
 
-_SECTIONS = """    Parameters
+_SECTIONS = {
+    "Parameters": """    Parameters
     ----------
     {names} : tensor, array or number
         {operands}
 
-    Returns
+""",
+    "Returns": """    Returns
     -------
     Tensor
-        Of the {result} shape.
+        Of the {shape} shape; {kind}.
 
-"""
+""",
+    "Raises": """    Raises
+    ------
+{shapes}    DTypeError
+        If {the} elements are not numbers, or are of a dtype that the function is not defined for.
+
+""",
+}
 
 
-def _with_sections(doc: str, names: Sequence[str]) -> str:
-    """Return a docstring with the sections that are the same for all elementwise functions."""
-    if not doc or "Parameters\n" in doc:
-        return doc
+def _with_sections(primitive: Primitive) -> str:
+    """Return the kernel's docstring with the sections that are the same for all elementwise functions."""
+    doc = primitive.forward.__doc__
+    if not doc:
+        return ""
+    names = primitive.input_names
     several = len(names) > 1
-    sections = _SECTIONS.format(
-        names=", ".join(names),
-        operands="Shapes that broadcast; a number takes the others' dtype." if several else "Of any shape.",
-        result="broadcast" if several else "same",
+    if primitive.vjp is None:
+        kind = "it carries no gradient"
+    else:
+        kind = "floats give their common dtype" if several else "floats keep their dtype"
+    words = {
+        "names": ", ".join(names),
+        "operands": "Shapes that broadcast; a number takes the others' dtype."
+        if several
+        else "Of any shape.",
+        "shape": "broadcast" if several else "same",
+        "kind": kind,
+        "shapes": "    ShapeError\n        If the shapes do not broadcast.\n" if several else "",
+        "the": "an operand's" if several else "the",
+    }
+    written = "".join(
+        text.format(**words) for title, text in _SECTIONS.items() if f"    {title}\n" not in doc
     )
     summary, examples, rest = doc.partition("    Examples\n")
-    return summary + sections + examples + rest
+    return summary + written + examples + rest
 
 
 def linear(
