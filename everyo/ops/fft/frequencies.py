@@ -42,12 +42,14 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: str | None 
     Returns
     -------
     Tensor
-        Of shape ``(n,)``.
+        Of shape ``(n,)``; it carries no gradient.
 
     Raises
     ------
     ShapeError
         If `n` is not positive.
+    DTypeError
+        If `n` is no integer, `d` no real number, or there is no such dtype.
 
     Examples
     --------
@@ -60,7 +62,30 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: str | None 
 
 @explained
 def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: str | None = None) -> Tensor:
-    """Return the frequencies of the result of `rfft`; parameters and errors are those of `fftfreq`.
+    """Return the frequencies of the result of `rfft`: ``0, 1, ..., n // 2`` divided by ``n d``.
+
+    Parameters
+    ----------
+    n : int
+        How many points were transformed.
+    d : float, default 1.0
+        How far apart they are.
+    dtype : dtype-like, optional
+        By default the default float dtype.
+    device : str, optional
+        Where the tensor lives.
+
+    Returns
+    -------
+    Tensor
+        Of shape ``(n // 2 + 1,)``; it carries no gradient.
+
+    Raises
+    ------
+    ShapeError
+        If `n` is not positive.
+    DTypeError
+        If `n` is no integer, `d` no real number, or there is no such dtype.
 
     Examples
     --------
@@ -80,7 +105,28 @@ def _shifted(x: Any, axes: Any, amount: Callable[[int], int], operation: str) ->
 
 @explained
 def fftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Tensor:
-    """Move frequency 0 to the middle, along all axes or those that are named.
+    """Move frequency 0 from the front to the middle.
+
+    The gradient is moved back.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    axes : int or sequence of int, optional
+        The axes along which it is moved; by default all.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If an axis is no integer.
 
     Examples
     --------
@@ -93,7 +139,28 @@ def fftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Tensor:
 
 @explained
 def ifftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Tensor:
-    """Undo `fftshift`.
+    """Undo `fftshift`: move frequency 0 from the middle to the front.
+
+    The gradient is moved back.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+    axes : int or sequence of int, optional
+        The axes along which it is moved; by default all.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `x`.
+
+    Raises
+    ------
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If an axis is no integer.
 
     Examples
     --------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import float16, float32
@@ -19,6 +19,9 @@ __all__ = [
     "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft",
     "rfft2", "rfftn",
 ]  # fmt: skip
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _numbers(x: Any) -> Tensor:
@@ -140,37 +143,85 @@ def _refuse_no_axis(places: tuple[int, ...], operation: str) -> None:
         )
 
 
-@explained
-def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """Discrete Fourier transform along an axis: ``y[k] = sum_j x[j] exp(-2 pi i j k / n)``.
-
-    The transform is its own transpose: ``dx = fft(g)``, of which a real `x` takes the real part.
-
-    Parameters
-    ----------
-    x : tensor
-        Real or complex, at least 1-d; integers are computed in float64.
-    n : int, optional
+# What the docstrings of the transforms share; the lengths are those of `x`, or of the result.
+_N = """n : int, optional
         How many points are transformed: `x` is cut or padded with zeros at its end. As many as there are,
         by default.
-    axis : int, default -1
+"""
+_N_OF_RESULT = """n : int, optional
+        How many elements the result has: `x` is cut or padded with zeros to ``n // 2 + 1``. Of ``m``
+        elements ``2 (m - 1)`` are made by default.
+"""
+_S = """s : sequence of int, optional
+        How many points are transformed along each axis, -1 for as many as there are.
+"""
+_S_OF_RESULT = """s : sequence of int, optional
+        The lengths of the result, -1 for that of `x`; by default ``2 (m - 1)`` for ``m`` elements along the
+        last axis, and those of `x` along the others.
+"""
+_AXIS = """axis : int, default -1
         The axis to transform.
-    norm : {"backward", "ortho", "forward"}, default "backward"
-        Which transform is divided by ``n``: the inverse, each by its root, or this one.
+"""
+_AXES = """axes : sequence of int, optional
+        The axes to transform; by default all, or the last ``len(s)``.
+"""
+_LAST_AXES = """axes : sequence of int, default (-2, -1)
+        The axes to transform.
+"""
+_SECTIONS = """    Parameters
+    ----------
+    x : tensor
+        {numbers}; integers are computed in float64, float16 in float32.
+    {lengths}    {axes}    norm : {{"backward", "ortho", "forward"}}, default "backward"
+        Which is divided by the number of points: the inverse, both by its root, or the forward transform.
 
     Returns
     -------
     Tensor
-        Complex, of the precision of `x`, with `n` elements along `axis`.
+        {result}
 
     Raises
     ------
     IndexingError
         If there is no such axis.
     ShapeError
-        If there is no point to transform.
+        If there is no point to transform{misfit}.
+    DTypeError
+        If `x` is not of {kinds}, or a length is no integer.
     ArgumentError
         If there is no such norm.
+
+"""
+
+
+def _described(numbers: str, lengths: str, result: str) -> Callable[[F], F]:
+    """Write the sections that the transforms share into a docstring, before its examples."""
+
+    def describe(function: F) -> F:
+        axis = lengths in (_N, _N_OF_RESULT)
+        sections = _SECTIONS.format(
+            numbers=numbers,
+            lengths=lengths,
+            axes=_AXIS if axis else _LAST_AXES if function.__name__.endswith("2") else _AXES,
+            result=result,
+            misfit="" if axis else ", an axis is named twice, or `s` and `axes` differ in length",
+            kinds="real numbers" if numbers == "Real" else "numbers",
+        )
+        summary, examples, rest = (function.__doc__ or "").partition("    Examples\n")
+        function.__doc__ = summary + sections + examples + rest
+        return function
+
+    return describe
+
+
+@explained
+@_described("Real or complex", _N, "Complex, of the precision of `x`, with `n` elements along `axis`.")
+def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
+    """Discrete Fourier transform along an axis: ``y[k] = sum_j x[j] exp(-2 pi i j k / n)``.
+
+    The transform is linear, ``dy = fft(dx)``, and its matrix symmetric and unitary but for the factor ``n``:
+    the gradient of `x` is ``n ifft(g)``, of which a real `x` takes the real part.
+    Source: Van Loan (1992), Computational Frameworks for the Fast Fourier Transform.
 
     Examples
     --------
@@ -185,10 +236,11 @@ def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward")
 
 
 @explained
+@_described("Real or complex", _N, "Complex, of the precision of `x`, with `n` elements along `axis`.")
 def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Inverse of `fft`: ``x[j] = sum_k y[k] exp(2 pi i j k / n) / n``.
 
-    Parameters, result, errors and transpose are those of `fft`.
+    ``dx = ifft(dy)``; the gradient of the spectrum is ``fft(g) / n``.
 
     Examples
     --------
@@ -200,35 +252,13 @@ def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
 
 
 @explained
+@_described("Real or complex", _S, "Complex, of the precision of `x`, with the lengths `s` along `axes`.")
 def fftn(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
     """Discrete Fourier transform along several axes.
 
-    Parameters
-    ----------
-    x : tensor
-        Real or complex; integers are computed in float64.
-    s : sequence of int, optional
-        How many points are transformed along each axis, -1 for as many as there are.
-    axes : sequence of int, optional
-        The axes; by default all, or the last ``len(s)``.
-    norm : {"backward", "ortho", "forward"}, default "backward"
-        As in `fft`.
-
-    Returns
-    -------
-    Tensor
-        Complex, of the precision of `x`.
-
-    Raises
-    ------
-    IndexingError
-        If there is no such axis.
-    ShapeError
-        If there is no point to transform, an axis is named twice, or `s` and `axes` differ in length.
-    ArgumentError
-        If there is no such norm.
+    ``dy = fftn(dx)``; the gradient of `x` is ``n ifftn(g)`` for ``n`` points in all.
 
     Examples
     --------
@@ -241,10 +271,13 @@ def fftn(
 
 
 @explained
+@_described("Real or complex", _S, "Complex, of the precision of `x`, with the lengths `s` along `axes`.")
 def ifftn(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
-    """Inverse of `fftn`, with its parameters and errors.
+    """Inverse of `fftn`.
+
+    ``dx = ifftn(dy)``; the gradient of the spectrum is ``fftn(g) / n`` for ``n`` points in all.
 
     Examples
     --------
@@ -257,37 +290,46 @@ def ifftn(
 
 
 @explained
+@_described("Real or complex", _S, "Complex, of the precision of `x`, with the lengths `s` along `axes`.")
 def fft2(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward"
 ) -> Tensor:
-    """`fftn` along the last two axes."""
+    """`fftn` along the last two axes; its derivative is that of `fftn`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.real(eo.fft.fft2(eo.tensor([[1.0, 0.0], [0.0, 1.0]]))))
+    [[2. 0.]
+     [0. 2.]]
+    """
     return _transform(x, s, axes, norm, False, "fft2")
 
 
 @explained
+@_described("Real or complex", _S, "Complex, of the precision of `x`, with the lengths `s` along `axes`.")
 def ifft2(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward"
 ) -> Tensor:
-    """`ifftn` along the last two axes."""
+    """`ifftn` along the last two axes; its derivative is that of `ifftn`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.real(eo.fft.ifft2(eo.tensor([[2.0, 0.0], [0.0, 2.0]]))))
+    [[1. 0.]
+     [0. 1.]]
+    """
     return _transform(x, s, axes, norm, True, "ifft2")
 
 
 @explained
+@_described("Real", _N, "Complex, of the precision of `x`, with ``n // 2 + 1`` elements along `axis`.")
 def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Discrete Fourier transform of real numbers: the frequencies 0 to ``n // 2`` of `fft`.
 
-    ``dx = n irfft(w conj(g))``, where `w` halves the frequencies that stand for two. Parameters and errors
-    are those of `fft`.
-
-    Returns
-    -------
-    Tensor
-        Complex, of the precision of `x`, with ``n // 2 + 1`` elements along `axis`.
-
-    Raises
-    ------
-    DTypeError
-        If `x` is complex.
+    ``dy = rfft(dx)``; the gradient of `x` is ``n irfft(w g)``, where `w` halves the frequencies that stand
+    for two: all but 0, and the highest one of an even `n`.
 
     Examples
     --------
@@ -299,17 +341,13 @@ def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
 
 
 @explained
+@_described("Real or complex", _N_OF_RESULT, "Real, of the precision of `x`, with `n` elements along `axis`.")
 def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Inverse of `rfft`: the `n` real numbers of a half spectrum.
 
-    ``dx = conj(w rfft(g)) / n``, where `w` doubles the frequencies that stand for two; the imaginary parts
-    of frequency 0, and of the highest one of an even `n`, do not count. Parameters and errors are those of
-    `fft`, but that `n` is the length of the result, ``2 (m - 1)`` for `m` frequencies by default.
-
-    Returns
-    -------
-    Tensor
-        Real, of the precision of `x`, with `n` elements along `axis`.
+    ``dx = irfft(dy)``; the gradient of the spectrum is ``w rfft(g) / n``, where `w` doubles the frequencies
+    that stand for two. The imaginary parts of frequency 0, and of the highest one of an even `n`, do not
+    count.
 
     Examples
     --------
@@ -321,10 +359,16 @@ def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward
 
 
 @explained
+@_described(
+    "Real", _S, "Complex, of the precision of `x`; along the last axis lie the frequencies 0 to ``n // 2``."
+)
 def rfftn(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
-    """`rfft` along the last of several axes and `fft` along the others, with the parameters of `fftn`.
+    """`rfft` along the last of several axes and `fft` along the others.
+
+    ``dy = rfftn(dx)``; the gradient of `x` is ``n irfftn(w g)`` for ``n`` points in all, with the `w` of
+    `rfft`.
 
     Examples
     --------
@@ -336,12 +380,16 @@ def rfftn(
 
 
 @explained
+@_described(
+    "Real or complex", _S_OF_RESULT, "Real, of the precision of `x`, with the lengths `s` along `axes`."
+)
 def irfftn(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
 ) -> Tensor:
-    """Inverse of `rfftn`, with the parameters of `fftn`; `s` is the shape of the result.
+    """Inverse of `rfftn`: real numbers of shape `s`.
 
-    By default it has ``2 (m - 1)`` elements along the last axis; -1 in `s` keeps m, as in NumPy and SciPy.
+    ``dx = irfftn(dy)``; the gradient of the spectrum is ``w rfftn(g) / n`` for ``n`` points in all, with the
+    `w` of `irfft`. That -1 in `s` keeps the length of the spectrum is as in NumPy and SciPy.
 
     Examples
     --------
@@ -354,26 +402,50 @@ def irfftn(
 
 
 @explained
+@_described(
+    "Real", _S, "Complex, of the precision of `x`; along the last axis lie the frequencies 0 to ``n // 2``."
+)
 def rfft2(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward"
 ) -> Tensor:
-    """`rfftn` along the last two axes."""
+    """`rfftn` along the last two axes; its derivative is that of `rfftn`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.real(eo.fft.rfft2(eo.ones((2, 4)))))
+    [[8. 0. 0.]
+     [0. 0. 0.]]
+    """
     return _half(x, s, axes, norm, "rfft2")
 
 
 @explained
+@_described(
+    "Real or complex", _S_OF_RESULT, "Real, of the precision of `x`, with the lengths `s` along `axes`."
+)
 def irfft2(
     x: Any, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: str = "backward"
 ) -> Tensor:
-    """`irfftn` along the last two axes."""
+    """`irfftn` along the last two axes; its derivative is that of `irfftn`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.fft.irfft2(eo.tensor([[8.0, 0.0, 0.0], [0.0, 0.0, 0.0]])))
+    [[1. 1. 1. 1.]
+     [1. 1. 1. 1.]]
+    """
     return _from_half(x, s, axes, norm, "irfft2")
 
 
 @explained
+@_described("Real or complex", _N_OF_RESULT, "Real, of the precision of `x`, with `n` elements along `axis`.")
 def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Transform of a signal with Hermitian symmetry, given by its first half: a real spectrum.
 
-    It is ``irfft(conj(x))`` without the division by `n`. Parameters and errors are those of `irfft`.
+    It is ``irfft(conj(x))`` without the division by `n`; the gradient of `x` is ``conj(w rfft(g))``, with the
+    `w` of `irfft`.
 
     Examples
     --------
@@ -386,8 +458,11 @@ def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
 
 
 @explained
+@_described("Real", _N, "Complex, of the precision of `x`, with ``n // 2 + 1`` elements along `axis`.")
 def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """Inverse of `hfft`: ``conj(rfft(x)) / n``. Parameters and errors are those of `rfft`.
+    """Inverse of `hfft`: ``conj(rfft(x)) / n``.
+
+    The gradient of `x` is ``irfft(w conj(g))``, with the `w` of `rfft`.
 
     Examples
     --------
