@@ -25,6 +25,7 @@ from everyo.core.dispatch import apply, binary, unary
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, Rule
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
+from everyo.ops.docstrings import with_sections
 
 F = TypeVar("F", bound=Callable[..., Any])
 Samples = Callable[[], Sequence[Sample]]
@@ -138,59 +139,35 @@ def public(primitive: Primitive) -> Callable[..., Tensor]:
         )
     for attribute in ("__module__", "__name__", "__qualname__"):
         setattr(function, attribute, getattr(kernel, attribute))
-    function.__doc__ = _with_sections(primitive)
+    function.__doc__ = with_sections(kernel.__doc__, **_shared_sections(primitive))
     function.primitive = primitive  # type: ignore[union-attr]
     return function
 
 
-_SECTIONS = {
-    "Parameters": """    Parameters
-    ----------
-    {names} : tensor, array or number
-        {operands}
-
-""",
-    "Returns": """    Returns
-    -------
-    Tensor
-        Of the {shape} shape; {kind}.
-
-""",
-    "Raises": """    Raises
-    ------
-{shapes}    DTypeError
-        If {the} elements are not numbers, or are of a dtype that the function is not defined for.
-
-""",
-}
-
-
-def _with_sections(primitive: Primitive) -> str:
-    """Return the kernel's docstring with the sections that are the same for all elementwise functions."""
-    doc = primitive.forward.__doc__
-    if not doc:
-        return ""
-    names = primitive.input_names
-    several = len(names) > 1
-    if primitive.vjp is None:
-        kind = "it carries no gradient"
+def _shared_sections(primitive: Primitive) -> dict[str, str]:
+    """Return the sections that are the same for all elementwise functions, but those that it has."""
+    doc, names = primitive.forward.__doc__ or "", primitive.input_names
+    kind = "it carries no gradient"
+    if len(names) > 1:
+        if primitive.vjp is not None:
+            kind = "floats give their common dtype"
+        operands, shape, the = (
+            "Shapes that broadcast; a number takes the others' dtype.",
+            "broadcast",
+            "an operand's",
+        )
+        errors = "ShapeError\n    If the shapes do not broadcast.\n"
     else:
-        kind = "floats give their common dtype" if several else "floats keep their dtype"
-    words = {
-        "names": ", ".join(names),
-        "operands": "Shapes that broadcast; a number takes the others' dtype."
-        if several
-        else "Of any shape.",
-        "shape": "broadcast" if several else "same",
-        "kind": kind,
-        "shapes": "    ShapeError\n        If the shapes do not broadcast.\n" if several else "",
-        "the": "an operand's" if several else "the",
+        if primitive.vjp is not None:
+            kind = "floats keep their dtype"
+        operands, shape, the, errors = "Of any shape.", "same", "the", ""
+    sections = {
+        "Parameters": f"{', '.join(names)} : tensor, array or number\n    {operands}",
+        "Returns": f"Tensor\n    Of the {shape} shape; {kind}.",
+        "Raises": f"{errors}DTypeError\n    If {the} elements are not numbers, or are of a dtype that the "
+        "function is not defined for.",
     }
-    written = "".join(
-        text.format(**words) for title, text in _SECTIONS.items() if f"    {title}\n" not in doc
-    )
-    summary, examples, rest = doc.partition("    Examples\n")
-    return summary + written + examples + rest
+    return {title: text for title, text in sections.items() if f"{title}\n" not in doc}
 
 
 def linear(

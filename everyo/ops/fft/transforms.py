@@ -11,6 +11,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.docstrings import described
 from everyo.ops.fft.primitives import OPPOSITE, _dft, _irfft, _rfft
 from everyo.ops.reductions import inexact
 from everyo.ops.signatures import explained
@@ -145,71 +146,50 @@ def _refuse_no_axis(places: tuple[int, ...], operation: str) -> None:
 
 # What the docstrings of the transforms share; the lengths are those of `x`, or of the result.
 _N = """n : int, optional
-        How many points are transformed: `x` is cut or padded with zeros at its end. As many as there are,
-        by default.
+    How many points are transformed: `x` is cut or padded with zeros at its end. As many as there are,
+    by default.
 """
 _N_OF_RESULT = """n : int, optional
-        How many elements the result has: `x` is cut or padded with zeros to ``n // 2 + 1``. Of ``m``
-        elements ``2 (m - 1)`` are made by default.
+    How many elements the result has: `x` is cut or padded with zeros to ``n // 2 + 1``. Of ``m``
+    elements ``2 (m - 1)`` are made by default.
 """
 _S = """s : sequence of int, optional
-        How many points are transformed along each axis, -1 for as many as there are.
+    How many points are transformed along each axis, -1 for as many as there are.
 """
 _S_OF_RESULT = """s : sequence of int, optional
-        The lengths of the result, -1 for that of `x`; by default ``2 (m - 1)`` for ``m`` elements along the
-        last axis, and those of `x` along the others.
+    The lengths of the result, -1 for that of `x`; by default ``2 (m - 1)`` for ``m`` elements along the
+    last axis, and those of `x` along the others.
 """
 _AXIS = """axis : int, default -1
-        The axis to transform.
+    The axis to transform.
 """
 _AXES = """axes : sequence of int, optional
-        The axes to transform; by default all, or the last ``len(s)``.
+    The axes to transform; by default all, or the last ``len(s)``.
 """
 _LAST_AXES = """axes : sequence of int, default (-2, -1)
-        The axes to transform.
+    The axes to transform.
 """
-_SECTIONS = """    Parameters
-    ----------
-    x : tensor
-        {numbers}; integers are computed in float64, float16 in float32.
-    {lengths}    {axes}    norm : {{"backward", "ortho", "forward"}}, default "backward"
-        Which is divided by the number of points: the inverse, both by its root, or the forward transform.
-
-    Returns
-    -------
-    Tensor
-        {result}
-
-    Raises
-    ------
-    IndexingError
-        If there is no such axis.
-    ShapeError
-        If there is no point to transform{misfit}.
-    DTypeError
-        If `x` is not of {kinds}, or a length is no integer.
-    ArgumentError
-        If there is no such norm.
-
-"""
+_NORM = """norm : {"backward", "ortho", "forward"}, default "backward"
+    Which is divided by the number of points: the inverse, both by its root, or the forward transform."""
 
 
 def _described(numbers: str, lengths: str, result: str) -> Callable[[F], F]:
-    """Write the sections that the transforms share into a docstring, before its examples."""
+    """Write the sections that the transforms share into a docstring."""
 
     def describe(function: F) -> F:
         axis = lengths in (_N, _N_OF_RESULT)
-        sections = _SECTIONS.format(
-            numbers=numbers,
-            lengths=lengths,
-            axes=_AXIS if axis else _LAST_AXES if function.__name__.endswith("2") else _AXES,
-            result=result,
-            misfit="" if axis else ", an axis is named twice, or `s` and `axes` differ in length",
-            kinds="real numbers" if numbers == "Real" else "numbers",
-        )
-        summary, examples, rest = (function.__doc__ or "").partition("    Examples\n")
-        function.__doc__ = summary + sections + examples + rest
-        return function
+        axes = _AXIS if axis else _LAST_AXES if function.__name__.endswith("2") else _AXES
+        misfit = "" if axis else ", an axis is named twice, or `s` and `axes` differ in length"
+        kinds = "real numbers" if numbers == "Real" else "numbers"
+        x = f"x : tensor\n    {numbers}; integers are computed in float64, float16 in float32.\n"
+        return described(
+            Parameters=x + lengths + axes + _NORM,
+            Returns=f"Tensor\n    {result}",
+            Raises="IndexingError\n    If there is no such axis.\n"
+            f"ShapeError\n    If there is no point to transform{misfit}.\n"
+            f"DTypeError\n    If `x` is not of {kinds}, or a length is no integer.\n"
+            "ArgumentError\n    If there is no such norm.",
+        )(function)
 
     return describe
 
