@@ -172,7 +172,8 @@ def det(x: Any, /) -> Tensor:
     """Return the determinants of square matrices.
 
     ``d det(A) = sum(C * dA)`` with C the cofactors, ``det(A) inv(A).T`` where there is an inverse. First
-    and second derivatives are exact at singular matrices too, of any rank; the third is NaN there.
+    and second derivatives are exact at singular matrices too, of any rank; the third is NaN there. Source:
+    Jacobi's formula; Magnus and Neudecker (1999), Matrix Differential Calculus, chapter 8.
 
     Parameters
     ----------
@@ -188,6 +189,8 @@ def det(x: Any, /) -> Tensor:
     ------
     ShapeError
         If the matrices are not square.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------
@@ -249,9 +252,10 @@ def _slogdet(xp: Any, x: Any) -> Any:
 def slogdet(x: Any, /) -> SlogdetResult:
     """Return sign and logarithm of the absolute value of determinants, without over- or underflow.
 
-    ``d logabsdet = Re(trace(A^-1 dA))``, so the gradient is ``g inv(A).T``; the sign of a complex
+    ``d logabsdet = Re(trace(A^-1 dA))``, so the gradient is ``g inv(A).mH``; the sign of a complex
     determinant turns with the imaginary part, a real one is constant. At a singular matrix the logarithm
-    is ``-inf`` and its gradient NaN.
+    is ``-inf`` and its gradient NaN. Source: Giles (2008), An extended collection of matrix derivative
+    results.
 
     Parameters
     ----------
@@ -267,6 +271,8 @@ def slogdet(x: Any, /) -> SlogdetResult:
     ------
     ShapeError
         If the matrices are not square.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------

@@ -178,6 +178,8 @@ def eig(x: Any, /) -> EigResult:
         If the matrices are not square.
     LinAlgError
         If a decomposition is not found, as for a matrix that is not finite; the message says for which.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------
@@ -193,8 +195,27 @@ def eig(x: Any, /) -> EigResult:
 def eigvals(x: Any, /) -> Tensor:
     """Return the eigenvalues of square matrices, complex and in no order.
 
-    ``dw = diag(v^-1 dx v)`` with the eigenvectors v. Parameters, errors and what happens at equal
-    eigenvalues are those of `eig`.
+    ``dw = diag(v^-1 dx v)`` with the eigenvectors v; what happens at equal eigenvalues is
+    told at `eig`. Source: Giles (2008), An extended collection of matrix derivative results.
+
+    Parameters
+    ----------
+    x : tensor
+        Shape ``(..., n, n)``, real or complex; integers are computed in float64.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(..., n)``; complex, also where they happen to be real.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+    LinAlgError
+        If the values are not found, as for a matrix that is not finite; the message says for which.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------

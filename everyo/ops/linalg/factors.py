@@ -155,9 +155,10 @@ def right_divided_plainly(x: Tensor, u: Tensor) -> Tensor:
 def lu(x: Any, /) -> LUResult:
     """Return the triangular factors of matrices with their rows interchanged, ``x = P @ L @ U``.
 
-    For a square matrix, with ``c = L^-1 P.T dx U^-1``, ``dL = L tril(c, -1)`` and ``dU = triu(c) U``
-    (S. Walter and L. Lehmann, 2010); the other rows or columns are products with inverse factors. Where U
-    is singular there is no derivative, and it is NaN. SciPy is needed.
+    For a square matrix, with ``c = L^-1 P.T dx U^-1``, ``dL = L tril(c, -1)`` and ``dU = triu(c) U`` (S.
+    Walter and L. Lehmann, Algorithmic differentiation of linear algebra functions, 2010); the other rows or
+    columns are products with inverse factors. Where U is singular there is no derivative, and it is NaN.
+    SciPy is needed.
 
     Parameters
     ----------
@@ -176,6 +177,8 @@ def lu(x: Any, /) -> LUResult:
         If `x` has less than two axes.
     LinAlgError
         If the matrix has more rows than columns and U is singular.
+    UnsupportedOperationError
+        If SciPy is not installed.
 
     Examples
     --------
@@ -197,13 +200,28 @@ def lu(x: Any, /) -> LUResult:
 def lu_factor(x: Any, /) -> LUFactors:
     """Return the triangular factors of square matrices in one tensor, for `lu_solve`.
 
-    Parameters, errors and derivatives are those of `lu`.
+    The derivatives are those of `lu`. Source: Walter and Lehmann (2010), Algorithmic differentiation of
+    linear algebra functions.
+
+    Parameters
+    ----------
+    x : tensor
+        Shape ``(..., n, n)``, real or complex; integers are computed in float64.
 
     Returns
     -------
     LU, order : Tensor
         A named tuple: L below the diagonal and U on and above it, shape ``(..., n, n)``, and the order of
         the rows of `x`, ``(..., n)``: ``x[order] = L @ U`` for one matrix.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+    DTypeError
+        If the elements are no numbers.
+    UnsupportedOperationError
+        If SciPy is not installed.
 
     Examples
     --------
@@ -219,6 +237,9 @@ def lu_factor(x: Any, /) -> LUFactors:
 @explained
 def lu_solve(factors: tuple[Any, Any], b: Any, /) -> Tensor:
     """Return the solution of ``x @ y = b`` for a matrix whose factors are known.
+
+    ``dy = x^-1 (db - dx y)`` with ``dx = P (dL U + L dU)``: as `solve` of the matrix that the factors are of.
+    Source: Giles (2008), An extended collection of matrix derivative results.
 
     Parameters
     ----------

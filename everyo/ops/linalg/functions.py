@@ -265,7 +265,8 @@ def matrix_exp(x: Any, /) -> Tensor:
 def logm(x: Any, /) -> Tensor:
     """Return the principal logarithms of square matrices, ``matrix_exp(logm(x)) = x``.
 
-    The gradient is read off the logarithm of a matrix of twice the size (N. Higham, 2008).
+    The gradient is read off the logarithm of a matrix of twice the size (N. Higham,
+    Functions of Matrices, 2008, chapter 3).
 
     Parameters
     ----------
@@ -301,7 +302,8 @@ def sqrtm(x: Any, /) -> Tensor:
     """Return the principal square roots of square matrices, ``y @ y = x``.
 
     ``y dy + dy y = dx`` is a Sylvester equation for the derivative, and so is it, transposed, for the
-    gradient. Where two eigenvalues of y have the sum zero there is none, and it is NaN.
+    gradient (N. Higham, Functions of Matrices, 2008, chapter 6). Where two eigenvalues of y have the sum
+    zero there is none, and it is NaN.
 
     Parameters
     ----------

@@ -152,6 +152,10 @@ def eigh(x: Any, /, UPLO: str | None = None) -> EighResult:
         If the matrices are not square.
     LinAlgError
         If a decomposition is not found, as for a matrix that is not finite; the message says for which.
+    DTypeError
+        If the elements are no numbers, or are of float16.
+    ArgumentError
+        If `UPLO` names no triangle.
 
     Examples
     --------
@@ -167,8 +171,31 @@ def eigh(x: Any, /, UPLO: str | None = None) -> EighResult:
 def eigvalsh(x: Any, /, UPLO: str | None = None) -> Tensor:
     """Return the eigenvalues of Hermitian matrices, in ascending order.
 
-    ``dw = diag(v.mH dx v)`` with the eigenvectors v. Parameters, errors and what happens at equal
-    eigenvalues are those of `eigh`.
+    ``dw = diag(v.mH dx v)`` with the eigenvectors v; what happens at equal eigenvalues is
+    told at `eigh`. Source: Giles (2008), An extended collection of matrix derivative results.
+
+    Parameters
+    ----------
+    x : tensor
+        Shape ``(..., n, n)``, real or complex; integers are computed in float64.
+    UPLO : {None, "L", "U"}, optional
+        Read only the lower or upper triangle; by default the Hermitian part is taken.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(..., n)``, real.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+    LinAlgError
+        If the values are not found; the message says for which matrix.
+    DTypeError
+        If the elements are no numbers, or are of float16.
+    ArgumentError
+        If `UPLO` names no triangle.
 
     Examples
     --------

@@ -100,6 +100,8 @@ def pinv(x: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
         If both tolerances are given.
     LinAlgError
         If a decomposition is not found, as for a matrix that is not finite; the message says for which.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------
@@ -223,8 +225,8 @@ class LstsqResult(NamedTuple):
 def lstsq(a: Any, b: Any, /, rcond: Any = None) -> LstsqResult:
     """Return the x that makes ``abs(a @ x - b)`` smallest; of several the shortest.
 
-    It is ``pinv(a) @ b``, and so are its derivatives. The derivatives of the singular values are those of
-    `svdvals`.
+    It is ``pinv(a) @ b``, and so are its derivatives (G. Golub and V. Pereyra, 1973). The derivatives of
+    the singular values are those of `svdvals`.
 
     Parameters
     ----------
@@ -250,6 +252,8 @@ def lstsq(a: Any, b: Any, /, rcond: Any = None) -> LstsqResult:
         If the shapes do not fit.
     LinAlgError
         If a decomposition is not found, as for a matrix that is not finite; the message says for which.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------

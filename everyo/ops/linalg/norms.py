@@ -137,6 +137,8 @@ def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -
         If an order is given and the number of axes is neither one nor two.
     ArgumentError
         If there is no such norm.
+    IndexingError
+        If there is no such axis.
 
     Examples
     --------
@@ -181,6 +183,9 @@ def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -
 def cond(x: Any, /, p: Any = None) -> Tensor:
     """Return condition numbers: of how much a relative error grows where the matrix is solved with.
 
+    The derivatives are those of what it is made of: ``d(s1 / sn)`` of the extreme singular values, or the
+    product of two norms.
+
     Parameters
     ----------
     x : tensor
@@ -201,6 +206,8 @@ def cond(x: Any, /, p: Any = None) -> Tensor:
         If the matrices are empty, or not square where they must be.
     ArgumentError
         If there is no such norm.
+    DTypeError
+        If the elements are no numbers, or are of float16 where they are decomposed or inverted.
 
     Examples
     --------

@@ -148,6 +148,8 @@ def qr(x: Any, /, mode: str = "reduced") -> Any:
         If `x` has less than two axes.
     ArgumentError
         If there is no such mode.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------

@@ -196,6 +196,8 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
         If the matrices are not square.
     LinAlgError
         If one is not positive definite; the message says which.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------
@@ -211,6 +213,9 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
 @explained
 def cholesky_solve(b: Any, l: Any, /, *, upper: bool = False) -> Tensor:
     """Return the solution x of ``a @ x = b`` for a matrix whose Cholesky factor is known.
+
+    ``dx = a^-1 (db - da x)`` with ``da = dl l.mH + l dl.mH``: as `solve` of the matrix that the factor is of.
+    Source: Giles (2008), An extended collection of matrix derivative results.
 
     Parameters
     ----------

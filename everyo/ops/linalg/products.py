@@ -91,6 +91,8 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
 def outer(x1: Any, x2: Any, /) -> Tensor:
     """Return all products of an element of `x1` with one of `x2`, both vectors.
 
+    ``d outer = outer(dx1, x2) + outer(x1, dx2)``.
+
     Parameters
     ----------
     x1, x2 : tensor
@@ -150,6 +152,8 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
         If the matrices are not square.
     LinAlgError
         If `n` is negative and a matrix is singular.
+    DTypeError
+        If `n` is no integer, or negative for a matrix of float16.
 
     Examples
     --------
@@ -189,6 +193,8 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
 @explained
 def multi_dot(arrays: Sequence[Any], /) -> Tensor:
     """Return the product of several matrices, multiplied in the order that costs least.
+
+    The derivative is that of the products: ``d(A B C) = dA B C + A dB C + A B dC``.
 
     Parameters
     ----------

@@ -181,6 +181,8 @@ def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitia
         If `x` has less than two axes.
     LinAlgError
         If a decomposition is not found, as for a matrix that is not finite; the message says for which.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------
@@ -223,6 +225,8 @@ def svdvals(x: Any, /) -> Tensor:
         If `x` has less than two axes.
     LinAlgError
         If a decomposition is not found, as for a matrix that is not finite; the message says for which.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------
@@ -284,6 +288,8 @@ def matrix_rank(x: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: An
         If `x` has less than two axes.
     LinAlgError
         If a decomposition is not found, as for a matrix that is not finite; the message says for which.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------

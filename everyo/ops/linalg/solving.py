@@ -86,7 +86,8 @@ def _inv(xp: Any, x: Any, *, strict: bool = True) -> Any:
 def inv(x: Any, /) -> Tensor:
     """Return the inverses of square matrices.
 
-    ``dB = -B dA B`` for ``B = inv(A)``, so ``dA = -B.T g B.T``: the inverse is all that is kept.
+    ``dB = -B dA B`` for ``B = inv(A)``, so the gradient is ``-B.mH g B.mH``: the inverse is all that
+    is kept. Source: Giles (2008), An extended collection of matrix derivative results.
     `solve` is quicker and more exact than a product with an inverse.
 
     Parameters
@@ -105,6 +106,8 @@ def inv(x: Any, /) -> Tensor:
         If the matrices are not square.
     LinAlgError
         If one is singular; the message says which.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------
@@ -288,9 +291,10 @@ def solved(x1: Tensor, x2: Tensor) -> Tensor:
 def solve(x1: Any, x2: Any, /) -> Tensor:
     """Return the solution x of the linear systems ``x1 @ x = x2``.
 
-    With ``w`` the solution for the transpose and the gradient of the result, ``dx2 = w`` and
-    ``dx1 = -w @ x.T``, summed over the axes along which an operand was broadcast. The factors of a matrix
-    serve its derivatives too, of any order.
+    ``dx = x1^-1 (dx2 - dx1 x)``. With ``w`` the solution for ``x1.mH`` and the gradient of the result, the
+    gradient of `x2` is ``w`` and that of `x1` is ``-w @ x.mH``, summed over the axes along which it was
+    broadcast. The factors of a matrix serve its derivatives too, of any order. Source: Giles (2008), An
+    extended collection of matrix derivative results.
 
     Parameters
     ----------
@@ -310,6 +314,8 @@ def solve(x1: Any, x2: Any, /) -> Tensor:
         If the matrices are not square, or the shapes do not fit.
     LinAlgError
         If a matrix is singular; the message says which.
+    DTypeError
+        If the elements are no numbers.
 
     Examples
     --------
@@ -370,6 +376,8 @@ def _flat_system(a: Tensor, rows: Sequence[int], columns: Sequence[int], operati
 def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Tensor:
     """Return x with ``tensordot(a, x, x.ndim) == b``: a linear system whose unknowns have several axes.
 
+    The derivative is that of `solve`, of which this is one system: ``dx = a^-1 (db - da x)``.
+
     Parameters
     ----------
     a : tensor
@@ -390,6 +398,8 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Tensor:
         If there are not as many equations as unknowns.
     LinAlgError
         If the system is singular.
+    IndexingError
+        If there is no such axis.
 
     Examples
     --------
@@ -412,6 +422,8 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Tensor:
 def tensorinv(a: Any, ind: int = 2) -> Tensor:
     """Return the inverse of a tensor as a linear map from its last axes to its first `ind` ones.
 
+    The derivative is that of `inv`, ``-B da B`` for the inverse B.
+
     Parameters
     ----------
     a : tensor
@@ -430,6 +442,8 @@ def tensorinv(a: Any, ind: int = 2) -> Tensor:
         If the two groups of axes differ in size, or `ind` is not positive.
     LinAlgError
         If the map is singular.
+    DTypeError
+        If `ind` is no integer, or the elements are of float16.
 
     Examples
     --------

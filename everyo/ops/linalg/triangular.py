@@ -130,8 +130,9 @@ def solve_triangular(
 ) -> Tensor:
     """Return the solution x of ``a @ x = b`` for triangular `a`.
 
-    With ``w`` the solution for the transpose and the gradient of the result, ``db = w`` and ``da`` is the
-    triangle of ``-w @ x.T``.
+    ``dx = a^-1 (db - da x)``. With ``w`` the solution for ``a.mH`` and the gradient of the result, the
+    gradient of `b` is ``w`` and that of `a` the triangle of ``-w @ x.mH``. Source: Giles (2008), An extended
+    collection of matrix derivative results.
 
     Parameters
     ----------

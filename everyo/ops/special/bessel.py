@@ -159,7 +159,7 @@ def _bessel_i_difference(xp: Any, x: Any, *, n: int, m: int) -> Any:
 def i0e(xp: Any, x: Any) -> Any:
     """``exp(-|x|) i0(x)``, elementwise: ``d i0e(x) = (i1e(x) - sign(x) i0e(x)) dx``, without cancellation.
 
-    At 0, where it has a kink, the derivative is 0, as that of ``abs``.
+    At 0, where it has a kink, the derivative is 0, as that of ``abs``. Source: DLMF 10.29.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def i0e(xp: Any, x: Any) -> Any:
 def i1e(xp: Any, x: Any) -> Any:
     """``exp(-|x|) i1(x)``, elementwise, with a derivative without cancellation: 1/2 at 0.
 
-    ``d i1e(x) = (i0e(x) - (1 / x + sign(x)) i1e(x)) dx``.
+    ``d i1e(x) = (i0e(x) - (1 / x + sign(x)) i1e(x)) dx``. Source: DLMF 10.29.
 
     Examples
     --------
@@ -189,15 +189,22 @@ def i1e(xp: Any, x: Any) -> Any:
 def i0(x: Any, /) -> Tensor:
     """Modified Bessel function of the first kind of order 0, elementwise: ``d i0(x) = i1(x) dx``.
 
+    Source: DLMF 10.29.
+
     Parameters
     ----------
     x : tensor, array or number
-        Real, of any shape.
+        Real, of any shape; integers are computed in float64.
 
     Returns
     -------
     Tensor
-        Of the same shape.
+        Of the same shape; floats keep their dtype.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are no real numbers.
 
     Examples
     --------
@@ -212,8 +219,22 @@ def i0(x: Any, /) -> Tensor:
 def i1(x: Any, /) -> Tensor:
     """Modified Bessel function of the first kind of order 1, elementwise.
 
-    ``d i1(x) = (i0(x) + i2(x)) / 2 dx``, which is ``(i0(x) - i1(x) / x) dx``. Operand and result are those
-    of `i0`.
+    ``d i1(x) = (i0(x) + i2(x)) / 2 dx``, which is ``(i0(x) - i1(x) / x) dx``. Source: DLMF 10.29.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape; integers are computed in float64.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape; floats keep their dtype.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are no real numbers.
 
     Examples
     --------
@@ -228,7 +249,22 @@ def i1(x: Any, /) -> Tensor:
 def j0(x: Any, /) -> Tensor:
     """Bessel function of the first kind of order 0, elementwise: ``d j0(x) = -j1(x) dx``.
 
-    Operand and result are those of `i0`.
+    Source: DLMF 10.6.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape; integers are computed in float64.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape; floats keep their dtype.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are no real numbers.
 
     Examples
     --------
@@ -243,7 +279,22 @@ def j0(x: Any, /) -> Tensor:
 def j1(x: Any, /) -> Tensor:
     """Bessel function of the first kind of order 1, elementwise: ``d j1(x) = (j0(x) - j2(x)) / 2 dx``.
 
-    Operand and result are those of `i0`.
+    Source: DLMF 10.6.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape; integers are computed in float64.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape; floats keep their dtype.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are no real numbers.
 
     Examples
     --------
@@ -258,7 +309,22 @@ def j1(x: Any, /) -> Tensor:
 def y0(x: Any, /) -> Tensor:
     """Bessel function of the second kind of order 0, elementwise: ``d y0(x) = -y1(x) dx``.
 
-    It is ``-inf`` at 0, and NaN below. Operand and result are those of `i0`.
+    It is ``-inf`` at 0, and NaN below. Source: DLMF 10.6.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape; integers are computed in float64.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape; floats keep their dtype.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are no real numbers.
 
     Examples
     --------
@@ -273,7 +339,22 @@ def y0(x: Any, /) -> Tensor:
 def y1(x: Any, /) -> Tensor:
     """Bessel function of the second kind of order 1, elementwise: ``d y1(x) = (y0(x) - y2(x)) / 2 dx``.
 
-    It is ``-inf`` at 0, and NaN below. Operand and result are those of `i0`.
+    It is ``-inf`` at 0, and NaN below. Source: DLMF 10.6.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape; integers are computed in float64.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape; floats keep their dtype.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are no real numbers.
 
     Examples
     --------

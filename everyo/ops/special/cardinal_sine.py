@@ -107,17 +107,23 @@ def _reach(order: int) -> float:
 def sinc(x: Any, /) -> Tensor:
     """Cardinal sine ``sin(pi x) / (pi x)``, elementwise; 1 at 0 and 0 at infinity.
 
-    Its derivatives of every order are right at 0 and near it.
+    ``d sinc(x) = (cos(pi x) - sinc(x)) / x dx``, and 0 at 0; its derivatives of every order are right at 0
+    and near it.
 
     Parameters
     ----------
     x : tensor, array or number
-        Real or complex, of any shape.
+        Real or complex, of any shape; integers are computed in float64.
 
     Returns
     -------
     Tensor
-        Of the same shape.
+        Of the same shape; floats keep their dtype.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are no numbers.
 
     Examples
     --------

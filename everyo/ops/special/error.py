@@ -21,7 +21,7 @@ _TURNS = ((1.5, 4.0, 90), (4.0, math.inf, 16))  # in these ranges the continued 
 def erfinv(xp: Any, x: Any) -> Any:
     """Inverse of `erf`, elementwise: ``d erfinv(x) = sqrt(pi) / 2 exp(erfinv(x)**2) dx``.
 
-    It is infinite at -1 and 1, and NaN beyond.
+    It is infinite at -1 and 1, and NaN beyond. Source: DLMF 7.17.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def erfinv(xp: Any, x: Any) -> Any:
 def erfcinv(xp: Any, x: Any) -> Any:
     """Inverse of `erfc`, elementwise: ``d erfcinv(x) = -sqrt(pi) / 2 exp(erfcinv(x)**2) dx``.
 
-    Accurate for small `x`, where ``erfinv(1 - x)`` is not.
+    Accurate for small `x`, where ``erfinv(1 - x)`` is not. Source: DLMF 7.17.
 
     Examples
     --------
@@ -97,6 +97,7 @@ def erfcx(xp: Any, x: Any) -> Any:
     """``exp(x**2) erfc(x)``, elementwise, without overflow for large `x`.
 
     ``d erfcx(x) = (2 x erfcx(x) - 2 / sqrt(pi)) dx``, computed without the cancellation of the two terms.
+    Source: DLMF 7.10.
 
     Examples
     --------
@@ -129,7 +130,7 @@ def ndtr(xp: Any, x: Any) -> Any:
 def log_ndtr(xp: Any, x: Any) -> Any:
     """Logarithm of `ndtr`, elementwise, where that underflows, too.
 
-    ``d log_ndtr(x) = sqrt(2 / pi) / erfcx(-x / sqrt(2)) dx``.
+    ``d log_ndtr(x) = sqrt(2 / pi) / erfcx(-x / sqrt(2)) dx``. Source: DLMF 7.10.
 
     Examples
     --------
@@ -143,6 +144,8 @@ def log_ndtr(xp: Any, x: Any) -> Any:
 @elementwise(lambda g, out: g * (SQRT_TAU * op.exp(0.5 * out * out)), domain=(0.1, 0.9))
 def ndtri(xp: Any, x: Any) -> Any:
     """Inverse of `ndtr`, elementwise: ``d ndtri(x) = sqrt(2 pi) exp(ndtri(x)**2 / 2) dx``.
+
+    Source: the inverse function rule; DLMF 7.17.
 
     Examples
     --------

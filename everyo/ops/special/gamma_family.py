@@ -33,6 +33,8 @@ _SHORT = 4  # the highest order for which that series takes `_SHIFT`
 def gammaln(xp: Any, x: Any) -> Any:
     """Logarithm of the absolute value of the gamma function, elementwise: ``d gammaln(x) = digamma(x) dx``.
 
+    Source: DLMF 5.2.
+
     Examples
     --------
     >>> import everyo as eo
@@ -46,6 +48,8 @@ def gammaln(xp: Any, x: Any) -> Any:
 def gamma(xp: Any, x: Any) -> Any:
     """Gamma function, elementwise: ``d gamma(x) = gamma(x) digamma(x) dx``.
 
+    Source: DLMF 5.2.
+
     Examples
     --------
     >>> import everyo as eo
@@ -58,6 +62,8 @@ def gamma(xp: Any, x: Any) -> Any:
 @elementwise(lambda g, x: g * op.polygamma(x, n=1), domain=(0.3, 4.0))
 def digamma(xp: Any, x: Any) -> Any:
     """Logarithmic derivative of the gamma function, elementwise: ``d digamma(x) = polygamma(1, x) dx``.
+
+    Source: DLMF 5.15.
 
     Examples
     --------
@@ -204,6 +210,8 @@ def polygamma_step(x: Any, n: int) -> Any:
 def polygamma(n: int, x: Any, /) -> Tensor:
     """Derivative of order `n` of `digamma`, elementwise: ``d polygamma(n, x) = polygamma(n + 1, x) dx``.
 
+    Source: DLMF 5.15.
+
     Parameters
     ----------
     n : int
@@ -336,7 +344,7 @@ def beta(xp: Any, x1: Any, x2: Any) -> Any:
     """Beta function ``gamma(x1) gamma(x2) / gamma(x1 + x2)``, elementwise.
 
     ``d beta = beta ((digamma(x1) - digamma(x1 + x2)) dx1 + (digamma(x2) - digamma(x1 + x2)) dx2)``; the
-    differences are accurate where one argument is small beside the other.
+    differences are accurate where one argument is small beside the other. Source: DLMF 5.2 and 5.12.
 
     Examples
     --------
@@ -355,7 +363,8 @@ def beta(xp: Any, x1: Any, x2: Any) -> Any:
 def betaln(xp: Any, x1: Any, x2: Any) -> Any:
     """Logarithm of the absolute value of `beta`, elementwise.
 
-    ``d betaln = (digamma(x1) - digamma(x1 + x2)) dx1 + (digamma(x2) - digamma(x1 + x2)) dx2``.
+    ``d betaln = (digamma(x1) - digamma(x1 + x2)) dx1 + (digamma(x2) - digamma(x1 + x2)) dx2``. Source: DLMF
+    5.2 and 5.12.
 
     Examples
     --------
@@ -371,7 +380,7 @@ def multigammaln(x: Any, d: int, /) -> Tensor:
     """Logarithm of the multivariate gamma function of dimension `d`, elementwise.
 
     It is ``d (d - 1) / 4 log(pi)`` plus the sum of ``gammaln(x - j / 2)`` for j = 0 to ``d - 1``, and so
-    are its derivatives.
+    are its derivatives. Source: DLMF 35.3.
 
     Parameters
     ----------

@@ -206,7 +206,7 @@ def gammainc(xp: Any, x1: Any, x2: Any) -> Any:
 
     It is the integral of ``t**(a-1) exp(-t) / gamma(a)`` from 0 to x. The derivative in x is the integrand,
     that in a the integral of the integrand times ``log(t) - digamma(a)``, by series or quadrature with a
-    relative error of about ``1e-13``, growing with the root of a.
+    relative error of about ``1e-13``, growing with the root of a. Source: DLMF 8.2 and 8.8.
 
     Examples
     --------
@@ -230,6 +230,7 @@ def gammaincc(xp: Any, x1: Any, x2: Any) -> Any:
     """Regularized upper incomplete gamma function ``1 - gammainc(x1, x2)``, elementwise.
 
     Accurate where it is small; its derivatives are those of `gammainc`, with the other sign.
+    Source: DLMF 8.2.
 
     Examples
     --------

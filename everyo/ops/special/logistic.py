@@ -17,6 +17,23 @@ __all__ = ["expit", "log_expit", "logit"]
 def expit(x: Any, /) -> Tensor:
     """Logistic function ``1 / (1 + exp(-x))``: the same as `everyo.sigmoid`.
 
+    ``d expit(x) = expit(x) (1 - expit(x)) dx``.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real or complex, of any shape; integers are computed in float64.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape; floats keep their dtype.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are no numbers.
+
     Examples
     --------
     >>> import everyo as eo
@@ -29,6 +46,23 @@ def expit(x: Any, /) -> Tensor:
 @explained
 def log_expit(x: Any, /) -> Tensor:
     """Logarithm of `expit`, without overflow: the same as `everyo.log_sigmoid`.
+
+    ``d log_expit(x) = expit(-x) dx``.
+
+    Parameters
+    ----------
+    x : tensor, array or number
+        Real, of any shape; integers are computed in float64.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape; floats keep their dtype.
+
+    Raises
+    ------
+    DTypeError
+        If the elements are no real numbers.
 
     Examples
     --------

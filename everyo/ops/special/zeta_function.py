@@ -85,7 +85,7 @@ def zeta(x: Any, q: Any = 1.0, /) -> Tensor:
     """Hurwitz zeta function, the sum of ``(k + q)**-x`` for k from 0 on, elementwise; Riemann's for q = 1.
 
     ``d zeta(x, q) = zeta'(x, q) dx - x zeta(x + 1, q) dq``, with ``zeta'`` by the formula of Euler and
-    Maclaurin, differentiated term by term.
+    Maclaurin, differentiated term by term. Source: DLMF 25.11.
 
     Parameters
     ----------
