@@ -11,12 +11,19 @@ from everyo.core.traced import staging
 def debug_print(template: str, *values: Any) -> None:
     """Print values; inside a compiled function, each time that this place is reached.
 
+    Printing has no part in derivatives; of a tensor that requires grad, or is traced, the value is shown.
+
     Parameters
     ----------
     template : str
         A format string, filled as ``template.format(*values)``.
     *values : tensors or anything else
         What it is filled with.
+
+    Raises
+    ------
+    IndexError, KeyError
+        If the template has a place for which there is no value.
 
     Examples
     --------

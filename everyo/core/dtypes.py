@@ -28,7 +28,19 @@ _here: ContextVar[DType | None] = ContextVar("everyo_default_dtype", default=Non
 
 
 def get_default_dtype() -> DType:
-    """Return the float dtype that Python numbers and lists take; float32 unless it was set."""
+    """Return the float dtype that Python numbers and lists take; float32 unless it was set.
+
+    Returns
+    -------
+    dtype
+        A real floating one.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.get_default_dtype()
+    dtype('float32')
+    """
     return _here.get() or _default_float
 
 

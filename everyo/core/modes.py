@@ -333,12 +333,38 @@ class set_grad_enabled(ModeSwitch):
 
 
 def is_grad_enabled() -> bool:
-    """Return whether operations are recorded now."""
+    """Return whether operations are recorded now.
+
+    Returns
+    -------
+    bool
+        True outside of `no_grad`, `inference_mode` and ``set_grad_enabled(False)``.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> with eo.no_grad():
+    ...     eo.is_grad_enabled()
+    False
+    """
     return current_mode().grad
 
 
 def is_inference_mode_enabled() -> bool:
-    """Return whether `inference_mode` is on."""
+    """Return whether `inference_mode` is on.
+
+    Returns
+    -------
+    bool
+        False outside of `inference_mode`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> with eo.inference_mode():
+    ...     eo.is_inference_mode_enabled()
+    True
+    """
     return current_mode().inference
 
 

@@ -85,7 +85,39 @@ def cross_entropy(
 def nll_loss(
     input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
-    """Negative log-likelihood ``-input[target]`` of log-probabilities; parameters as in `cross_entropy`.
+    """Negative log-likelihood ``-input[target]`` of log-probabilities.
+
+    The gradient is ``-weight[target]`` at the targets, reduced, and 0 elsewhere.
+
+    Parameters
+    ----------
+    input : Tensor, shape (N, C, ...) or (C,)
+        Logarithms of the probabilities of C classes; floats.
+    target : Tensor
+        Class indices, integers of the input's shape without the class axis.
+    weight : Tensor, shape (C,), optional
+        A weight for each class. The mean is then weighted, too.
+    ignore_index : int, default -100
+        A target that counts for nothing.
+    reduction : {"mean", "sum", "none"}
+        What becomes of the losses.
+
+    Returns
+    -------
+    Tensor
+        The loss, 0-d, or with "none" of the shape of `target`. Its mean over nothing (every target ignored)
+        is NaN, with a zero gradient.
+
+    Raises
+    ------
+    IndexingError
+        If a target is no class.
+    ShapeError
+        If the shape of target or weight does not fit the input.
+    DTypeError
+        If the targets are no integers, or the input no real floats.
+    ArgumentError
+        If there is no such reduction.
 
     Examples
     --------
@@ -117,6 +149,20 @@ def binary_cross_entropy_with_logits(
         What becomes of the losses.
     pos_weight : Tensor, optional
         Scales the losses of positive targets; broadcasts.
+
+    Returns
+    -------
+    Tensor
+        Their mean or sum, 0-d, or with "none" all losses, of the shape of `input` and the weights together.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes of input and target differ, or a weight does not broadcast with them.
+    DTypeError
+        If `input` is complex, or an operand is not of numbers.
+    ArgumentError
+        If there is no such reduction.
 
     Examples
     --------

@@ -48,6 +48,9 @@ __all__ = [
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     """Return ``input @ weight.T + bias``.
 
+    The gradient of the input is ``g @ weight``, that of the weight ``g.T @ input`` and that of the bias the
+    sum of `g`.
+
     Parameters
     ----------
     input : Tensor, shape (..., in_features)
@@ -102,12 +105,30 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Join the axes from `start_dim` to `end_dim`, both included.
 
+    The gradient gets the shape of the input again.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape and dtype; a 0-d one becomes a vector of one element.
+    start_dim : int, default 0
+        The first of the axes.
+    end_dim : int, default -1
+        The last of them.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `input`, with one axis in the place of those.
+
     Raises
     ------
     IndexingError
         If there is no such axis.
     ShapeError
         If the last axis comes before the first.
+    DTypeError
+        If an axis is no integer.
 
     Examples
     --------
@@ -135,10 +156,26 @@ def embedding(input: Any, weight: Any) -> Tensor:
 
     The gradient with respect to `weight` adds up where a row was used several times.
 
+    Parameters
+    ----------
+    input : Tensor
+        Integers from 0 to ``n - 1``, of any shape.
+    weight : Tensor, shape (n, k)
+        The table.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(*input.shape, k)``, of the dtype of `weight`.
+
     Raises
     ------
     IndexingError
-        If an index is outside the table.
+        If an index is outside the table; none counts from the end.
+    DTypeError
+        If the indices are no integers.
+    ShapeError
+        If the table is no matrix.
 
     Examples
     --------

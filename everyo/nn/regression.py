@@ -27,12 +27,19 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     reduction : {"mean", "sum", "none"}
         What becomes of the errors.
 
+    Returns
+    -------
+    Tensor
+        Their mean or sum, 0-d, or with "none" all, of the shape of `input`.
+
     Raises
     ------
     ShapeError
         If the shapes differ.
     ArgumentError
         If there is no such reduction.
+    DTypeError
+        If `input` or `target` are no numbers.
 
     Examples
     --------
@@ -46,7 +53,28 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 @explained
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
-    """Absolute error ``|input - target|``; derivative ``sign(input - target)``. Parameters as in `mse_loss`.
+    """Absolute error ``|input - target|``; derivative ``sign(input - target)``.
+
+    Parameters
+    ----------
+    input, target : Tensor
+        Of one shape.
+    reduction : {"mean", "sum", "none"}
+        What becomes of the errors.
+
+    Returns
+    -------
+    Tensor
+        Their mean or sum, 0-d, or with "none" all, of the shape of `input`.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes differ.
+    ArgumentError
+        If there is no such reduction.
+    DTypeError
+        If `input` or `target` are no numbers.
 
     Examples
     --------
@@ -61,7 +89,30 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """Squared error, halved, up to `delta` and linear beyond: its derivative is the difference, clipped.
 
-    Parameters as in `mse_loss`, and `delta`, which must be positive.
+    Source: Huber (1964), Robust estimation of a location parameter.
+
+    Parameters
+    ----------
+    input, target : Tensor
+        Of one shape.
+    reduction : {"mean", "sum", "none"}
+        What becomes of the errors.
+    delta : float, default 1.0
+        Where the linear part begins; positive.
+
+    Returns
+    -------
+    Tensor
+        Their mean or sum, 0-d, or with "none" all, of the shape of `input`.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes differ.
+    ArgumentError
+        If there is no such reduction, or `delta` is not positive.
+    DTypeError
+        If `input` or `target` are no numbers.
 
     Examples
     --------
