@@ -23,7 +23,8 @@ def checkpoint(function: Function) -> Function:
 
     The gradients are those of `function`, also for the tensors it captures, such as parameters. A call
     saves the memory of all intermediate values and costs one more evaluation in the backward pass.
-    Checkpointed functions may call each other; `checkpoint_sequential` cuts a chain into such calls.
+    Checkpointed functions may call each other; `checkpoint_sequential` cuts a chain into such calls. Source:
+    Griewank and Walther (2008), Evaluating Derivatives, chapter 12.
 
     Random numbers, as in dropout, are the same in the second run. Other side effects happen twice. Under
     forward mode there is nothing to save, and the function simply runs.
@@ -81,6 +82,9 @@ def checkpoint_sequential(
     functions: Sequence[Function], segments: int | None = None, *, levels: int = 1
 ) -> Function:
     """Return the composition of functions, checkpointed in segments: a long chain in little memory.
+
+    The gradients are those of the composition. Source: Chen et al. (2016), Training deep nets with sublinear
+    memory cost; Griewank and Walther (2008), Evaluating Derivatives, chapter 12.
 
     A chain of n alike functions keeps about ``2 * sqrt(n)`` states instead of n, for one more evaluation.
     Segments may be cut again: with ``levels=k`` it keeps about ``(k + 1) * n**(1 / (k + 1))`` states, for k

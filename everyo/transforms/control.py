@@ -181,6 +181,8 @@ def fori_loop(
 ) -> Any:
     """Return the state after ``state = body_fun(i, state)`` for each i from `lower` to `upper` - 1.
 
+    The derivative is that of the steps one after the other, in both directions and to any order.
+
     Parameters
     ----------
     lower, upper : int or integer tensor of one element

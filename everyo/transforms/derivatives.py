@@ -163,6 +163,8 @@ def value_and_grad(
         If the value is no scalar.
     DTypeError
         If an argument is an integer, or the value is complex.
+    ArgumentError
+        If `function` cannot be called, or an argument that is named does not exist.
 
     Examples
     --------
@@ -205,18 +207,29 @@ def grad(
 
     Parameters
     ----------
-    function, argnums, argnames, has_aux
-        As for `value_and_grad`.
+    function : callable
+        Returns a real scalar (one element), computed from tensors.
+    argnums : int or sequence of int, optional
+        Which positional arguments are differentiated; the first one by default.
+    argnames : str or sequence of str, optional
+        Which keyword arguments are differentiated, after those of `argnums`.
+    has_aux : bool, default False
+        The function returns ``(value, aux)``, and the new one ``(gradient, aux)``.
 
     Returns
     -------
     callable
-        Takes what `function` takes; returns the gradient, or ``(gradient, aux)``.
+        Takes what `function` takes; returns the gradient: of the structure, shapes and
+        dtypes of the argument; a tuple for several arguments.
 
     Raises
     ------
-    ShapeError, DTypeError
-        As for `value_and_grad`.
+    ShapeError
+        If the value is no scalar.
+    DTypeError
+        If an argument is an integer, or the value is complex.
+    ArgumentError
+        If `function` cannot be called, or an argument that is named does not exist.
 
     Examples
     --------

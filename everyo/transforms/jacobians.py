@@ -58,8 +58,12 @@ def jacrev(
     ----------
     function : callable
         Takes tensors, returns a tensor or a pytree of tensors.
-    argnums, argnames, has_aux
-        As for `grad`.
+    argnums : int or sequence of int, optional
+        Which positional arguments are differentiated; the first one by default.
+    argnames : str or sequence of str, optional
+        Which keyword arguments are differentiated, after those of `argnums`.
+    has_aux : bool, default False
+        The function returns ``(value, aux)``, and the new one ``(Jacobian, aux)``.
     holomorphic : bool, default False
         The inputs are complex and the function has a complex derivative ``df/dz``, which is returned.
         Without it inputs are real; of a complex output the Jacobian is complex.
@@ -153,10 +157,33 @@ def jacfwd(
 ) -> Function:
     """Return a function that gives the Jacobian by forward mode: one pushforward for each input element.
 
-    Parameters, results and errors are those of `jacrev`.
+    Parameters
+    ----------
+    function : callable
+        Takes tensors, returns a tensor or a pytree of tensors.
+    argnums : int or sequence of int, optional
+        Which positional arguments are differentiated; the first one by default.
+    argnames : str or sequence of str, optional
+        Which keyword arguments are differentiated, after those of `argnums`.
+    has_aux : bool, default False
+        The function returns ``(value, aux)``, and the new one ``(Jacobian, aux)``.
+    holomorphic : bool, default False
+        The inputs are complex and the function has a complex derivative ``df/dz``, which is returned.
+    chunk_size : int, optional
+        How many passes run at once. It bounds the memory; by default as many as it allows.
+
+    Returns
+    -------
+    callable
+        Gives ``J[i..., j...] = d output[i...] / d input[j...]``, of shape ``output.shape + input.shape``: a
+        tree like the output whose leaves are trees like the argument.
 
     Raises
     ------
+    DTypeError
+        If an argument is an integer, or complex without `holomorphic`.
+    ArgumentError
+        If `chunk_size` is below 1, an argument does not exist, or the function is not `holomorphic`.
     UnsupportedOperationError
         If `function` draws random numbers: it runs under `vmap`. Draw before, or use `jacrev`.
 
@@ -227,7 +254,35 @@ def jacobian(
     Forward mode costs one pass for each input element, reverse mode one for each output element and
     what the function saves; forward mode is taken unless there are fewer outputs than inputs.
 
-    Parameters and results are those of `jacrev`, errors those of the direction taken.
+    Parameters
+    ----------
+    function : callable
+        Takes tensors, returns a tensor or a pytree of tensors.
+    argnums : int or sequence of int, optional
+        Which positional arguments are differentiated; the first one by default.
+    argnames : str or sequence of str, optional
+        Which keyword arguments are differentiated, after those of `argnums`.
+    has_aux : bool, default False
+        The function returns ``(value, aux)``, and the new one ``(Jacobian, aux)``.
+    holomorphic : bool, default False
+        The inputs are complex and the function has a complex derivative ``df/dz``, which is returned.
+    chunk_size : int, optional
+        How many passes run at once. It bounds the memory; by default as many as it allows.
+
+    Returns
+    -------
+    callable
+        Gives ``J[i..., j...] = d output[i...] / d input[j...]``, of shape ``output.shape + input.shape``: a
+        tree like the output whose leaves are trees like the argument.
+
+    Raises
+    ------
+    DTypeError
+        If an argument is an integer, or complex without `holomorphic`.
+    ArgumentError
+        If `chunk_size` is below 1, an argument does not exist, or the function is not `holomorphic`.
+    UnsupportedOperationError
+        If `function` draws random numbers and forward mode is taken.
 
     Examples
     --------
@@ -274,10 +329,18 @@ def hessian(
 
     Parameters
     ----------
-    function, argnums, argnames, has_aux, chunk_size
-        As for `jacrev`; the function returns a real scalar.
+    function : callable
+        Takes tensors, returns a real scalar.
+    argnums : int or sequence of int, optional
+        Which positional arguments are differentiated; the first one by default.
+    argnames : str or sequence of str, optional
+        Which keyword arguments are differentiated, after those of `argnums`.
+    has_aux : bool, default False
+        The function returns ``(value, aux)``, and the new one ``(Hessian, aux)``.
     holomorphic : bool, default False
         The inputs and the scalar are complex, and ``d2f/dz2`` is returned.
+    chunk_size : int, optional
+        How many passes run at once. It bounds the memory; by default as many as it allows.
 
     Returns
     -------
@@ -288,8 +351,12 @@ def hessian(
     ------
     ShapeError
         If the value is no scalar.
-    DTypeError, ArgumentError, UnsupportedOperationError
-        As for `jacfwd`.
+    DTypeError
+        If an argument is an integer, or complex without `holomorphic`.
+    ArgumentError
+        If `chunk_size` is below 1, an argument does not exist, or the function is not `holomorphic`.
+    UnsupportedOperationError
+        If `function` draws random numbers.
 
     Examples
     --------
@@ -350,7 +417,8 @@ def _as_arguments(
 def hvp(function: Function, primals: Any, tangents: Any) -> Any:
     """Return the product of the Hessian of a scalar function with a vector: forward over reverse mode.
 
-    The Hessian is never formed; the cost is a few gradients.
+    The Hessian is never formed; the cost is a few gradients. Source: Pearlmutter (1994), Fast exact
+    multiplication by the Hessian.
 
     Parameters
     ----------
@@ -396,8 +464,12 @@ def vhp(function: Function, primals: Any, cotangents: Any) -> Any:
 
     Parameters
     ----------
-    function, primals, cotangents
-        As for `hvp`.
+    function : callable
+        Returns a real scalar.
+    primals : pytree, or a tuple with one pytree for each argument
+        Where the Hessian is taken.
+    cotangents : like `primals`
+        The vector.
 
     Returns
     -------
@@ -406,8 +478,12 @@ def vhp(function: Function, primals: Any, cotangents: Any) -> Any:
 
     Raises
     ------
-    ShapeError, DTypeError, ArgumentError
-        As for `hvp`.
+    ShapeError
+        If the value is no scalar, or a vector has another shape than its primal.
+    DTypeError
+        If a primal is an integer, or a vector has another dtype.
+    ArgumentError
+        If there is not one vector for each primal.
 
     Examples
     --------

@@ -207,7 +207,8 @@ def elements_of(xs: Any, length: int | None) -> tuple[Callable[[int | None], Any
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Apply a function to each element along the first axis of `xs`, one after the other.
 
-    Computes what `vmap` computes, in the memory of one element, or of `batch_size` elements at a time.
+    Computes what `vmap` computes, in the memory of one element, or of `batch_size` elements at a time;
+    derivatives of every order are those of `f`.
 
     Parameters
     ----------
@@ -243,6 +244,8 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 @explained
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """All the partial results of an associative operation along an axis, in logarithmic depth.
+
+    The derivative is that of the calls of `fn`. Source: Blelloch (1990), Prefix sums and their applications.
 
     Element i of the result is ``fn(... fn(fn(e0, e1), e2) ..., ei)``, computed by about
     ``2 * log2(n)`` calls of `fn` on whole slices instead of n on single elements.

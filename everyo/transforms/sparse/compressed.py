@@ -349,7 +349,8 @@ def sparse_jacobian(
 
     Columns without a common row are computed together: with ``S`` of shape (n, colours) that adds them up,
     ``J @ S`` holds every entry of J on its own (in reverse mode rows, and ``S.T @ J``). The pattern is
-    detected by sending index sets through the operations, or given.
+    detected by sending index sets through the operations, or given. Source: Curtis, Powell and
+    Reid (1974), On the estimation of sparse Jacobian matrices.
 
     Parameters
     ----------
@@ -382,7 +383,7 @@ def sparse_jacobian(
     Raises
     ------
     ArgumentError
-        If a nonzero lies outside the given pattern.
+        If a nonzero lies outside the given pattern, or there is no such mode, order or format.
     ShapeError, DTypeError
         If the pattern does not fit the function, or an input is not of a float dtype.
 
@@ -431,13 +432,24 @@ def sparse_hessian(
 
     The pattern is that of the gradient's Jacobian. A star colouring uses the symmetry, so that fewer
     directions do than for a Jacobian of the same pattern; each is one forward pass over the gradient.
+    Source: Coleman and Moré (1984), Estimation of sparse Hessian matrices and graph coloring problems.
 
     Parameters
     ----------
     function : callable
         Takes a float tensor or a pytree of them, returns one element.
-    x, sparsity, order, format, chunk_size, check
-        As for `sparse_jacobian`; `sparsity` has shape (n, n) and either triangle will do.
+    x : tensor or pytree of tensors, optional
+        The point. Without it a reusable function of the point is returned.
+    sparsity : sparse matrix or array, optional
+        The pattern, shape (n, n); either triangle will do. Detected by default.
+    order : {"natural", "largest_first", "smallest_last"}
+        In which order columns choose colours.
+    format : {"csr", "coo"}
+        The format of the result.
+    chunk_size : int, optional
+        How many directions are pushed at once; by default as many as keep memory bounded.
+    check : bool, default True
+        Compare with the derivative in one random direction where the pattern was not detected at this point.
 
     Returns
     -------
@@ -446,8 +458,12 @@ def sparse_hessian(
 
     Raises
     ------
-    ShapeError, DTypeError, ArgumentError
-        As `sparse_jacobian`; also if the function returns no scalar.
+    ArgumentError
+        If a nonzero lies outside the given pattern, or there is no such order or format.
+    ShapeError
+        If the function returns no scalar, or the pattern does not fit it.
+    DTypeError
+        If an input is not of a float dtype.
 
     Examples
     --------
