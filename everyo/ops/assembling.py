@@ -10,6 +10,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_integer, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, normalize_shape
+from everyo.ops.docstrings import described
 from everyo.ops.gathering import nonzero
 from everyo.ops.joining import array_split, concat, split
 from everyo.ops.known import is_known
@@ -24,6 +25,23 @@ __all__ = [
     "ix_", "resize", "rollaxis", "trim_zeros", "vsplit",
 ]  # fmt: skip
 
+_joining = described(
+    Raises="ShapeError\n    If they differ along other axes, or there is none.\n"
+    "DTypeError\n    If one is not numeric."
+)
+_splitting = described(
+    Parameters="x : tensor\n    Of any dtype.\nindices_or_sections : int or sequence of int\n"
+    "    How many equal parts, or the positions at which a new part begins.",
+    Returns="list of Tensor\n    The parts, with all axes of `x`; its gradient is put together from theirs.",
+    Raises="ShapeError\n    If `x` has too few axes, or cannot be cut into equal parts.\n"
+    "ArgumentError\n    If there is to be less than one part.\n"
+    "DTypeError\n    If `x` is not numeric, or something is no integer.",
+)
+_flipping = described(
+    Parameters="x : tensor\n    Of any dtype.",
+    Returns="Tensor\n    Of the shape and dtype of `x`; the gradient is reversed again.",
+    Raises="ShapeError\n    If `x` has too few axes.\nDTypeError\n    If `x` is not numeric.",
+)
 _MANY = 8  # repetitions from which on one part more than needed is no loss
 
 
@@ -57,11 +75,16 @@ def append(x: Any, values: Any, /, axis: int | None = None) -> Tensor:
     Returns
     -------
     Tensor
+        Of the common dtype; as long along `axis` as both together.
 
     Raises
     ------
     ShapeError
         If the other axes differ.
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If something is not numeric.
 
     Examples
     --------
@@ -76,6 +99,24 @@ def append(x: Any, values: Any, /, axis: int | None = None) -> Tensor:
 def atleast_3d(x: Any, /) -> Tensor:
     """Return `x` with at least three axes, which are added around the ones that it has, as NumPy does.
 
+    The gradient takes the shape of `x` again.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(1, 1, 1)`` for a number, ``(1, n, 1)`` for a vector, ``(n, m, 1)`` for a matrix; else `x`
+        itself.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is not numeric.
+
     Examples
     --------
     >>> import everyo as eo
@@ -89,13 +130,19 @@ def atleast_3d(x: Any, /) -> Tensor:
 
 
 @explained
+@_joining
 def column_stack(arrays: Iterable[Any], /) -> Tensor:
-    """Join tensors along the second axis; those of one axis are columns.
+    """Join tensors along the second axis; those of one axis are columns. The gradient is cut into them again.
 
-    Raises
-    ------
-    ShapeError
-        If the columns differ in length, or there is none.
+    Parameters
+    ----------
+    arrays : iterable of tensor
+        Vectors of n elements, and matrices of n rows; at least one.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(n, columns)``, of the common dtype.
 
     Examples
     --------
@@ -109,13 +156,20 @@ def column_stack(arrays: Iterable[Any], /) -> Tensor:
 
 
 @explained
+@_joining
 def dstack(arrays: Iterable[Any], /) -> Tensor:
-    """Join tensors along the third axis, which is added where it is missing.
+    """Join tensors along the third axis, which is added where it is missing. The gradient is cut again.
 
-    Raises
-    ------
-    ShapeError
-        If the other axes differ, or there is no tensor.
+    Parameters
+    ----------
+    arrays : iterable of tensor
+        Shapes ``(n, m, ...)`` that differ in the third axis at most; at least one. A vector counts as
+        ``(1, m, 1)``, a matrix as ``(n, m, 1)``.
+
+    Returns
+    -------
+    Tensor
+        With at least three axes, of the common dtype.
 
     Examples
     --------
@@ -127,6 +181,7 @@ def dstack(arrays: Iterable[Any], /) -> Tensor:
 
 
 @explained
+@_splitting
 def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
     """Split along the second axis, or the only one; see `split`.
 
@@ -141,6 +196,7 @@ def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
 
 
 @explained
+@_splitting
 def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
     """Split a tensor of at least two axes along the first; see `split`.
 
@@ -154,6 +210,7 @@ def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
 
 
 @explained
+@_splitting
 def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
     """Split a tensor of at least three axes along the third; see `split`.
 
@@ -171,6 +228,7 @@ def _split(x: Tensor, sections: Any, axis: int) -> list[Tensor]:
 
 
 @explained
+@_flipping
 def fliplr(x: Any, /) -> Tensor:
     """Return a tensor of at least two axes with the second one reversed.
 
@@ -185,6 +243,7 @@ def fliplr(x: Any, /) -> Tensor:
 
 
 @explained
+@_flipping
 def flipud(x: Any, /) -> Tensor:
     """Return a tensor of at least one axis with the first one reversed.
 
@@ -202,10 +261,28 @@ def flipud(x: Any, /) -> Tensor:
 def rollaxis(x: Any, /, axis: int, start: int = 0) -> Tensor:
     """Return `x` with an axis moved to stand before the axis that is at `start`; see `moveaxis`.
 
+    The gradient's axis moves back.
+
+    Parameters
+    ----------
+    x : tensor
+        At least 1-d, of any dtype.
+    axis : int
+        The axis to move.
+    start : int, default 0
+        Where it is put: before the axis of this number; ``x.ndim`` puts it last.
+
+    Returns
+    -------
+    Tensor
+        The same elements with the axes in the new order.
+
     Raises
     ------
     IndexingError
         If there is no such axis or place.
+    DTypeError
+        If `x` is not numeric, or `axis` or `start` is no integer.
 
     Examples
     --------
@@ -223,6 +300,25 @@ def rollaxis(x: Any, /, axis: int, start: int = 0) -> Tensor:
 @explained
 def diagflat(x: Any, /, k: int = 0) -> Tensor:
     """Return a matrix with the elements of `x`, flattened, on its `k`-th diagonal.
+
+    The gradient is the `k`-th diagonal of that of the matrix, in the shape of `x`.
+
+    Parameters
+    ----------
+    x : tensor
+        Of any shape and dtype, with n elements.
+    k : int, default 0
+        The diagonal, counted from the main one upwards.
+
+    Returns
+    -------
+    Tensor
+        Shape ``(n + |k|, n + |k|)``, zeros beside the diagonal.
+
+    Raises
+    ------
+    DTypeError
+        If `x` is not numeric, or `k` is no integer.
 
     Examples
     --------
@@ -250,12 +346,14 @@ def resize(x: Any, /, new_shape: int | Sequence[int]) -> Tensor:
     Returns
     -------
     Tensor
-        Zeros if `x` is empty.
+        Of shape `new_shape` and the dtype of `x`. Zeros if `x` is empty.
 
     Raises
     ------
     ShapeError
         If a size is negative.
+    DTypeError
+        If `x` is not numeric, or a size is no integer.
 
     Examples
     --------
@@ -278,6 +376,8 @@ def resize(x: Any, /, new_shape: int | Sequence[int]) -> Tensor:
 def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Tensor:
     """Return a tensor without the slices of zeros at its front ("f"), its back ("b") or both.
 
+    The gradient is 0 in what is cut off.
+
     Parameters
     ----------
     x : tensor
@@ -287,10 +387,23 @@ def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = N
     axis : int or sequence of int, optional
         Along which axes; all by default.
 
+    Returns
+    -------
+    Tensor
+        A part of `x`, with all its axes; empty if all elements are zero.
+
     Raises
     ------
     ArgumentError
         If `trim` says something else.
+    ShapeError
+        If `x` is 0-d, or an axis is named twice.
+    IndexingError
+        If there is no such axis.
+    DTypeError
+        If `x` is not numeric, or an axis no integer.
+    UnsupportedOperationError, CompileError
+        Under `vmap` or in a compiled function: the shape depends on the elements.
 
     Examples
     --------
@@ -325,6 +438,8 @@ def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = N
 def ix_(*sequences: Any) -> tuple[Tensor, ...]:
     """Return index tensors that select the outer product of rows, columns and so on.
 
+    Positions carry no gradient; the gradient of what they select goes to the places they name.
+
     Parameters
     ----------
     *sequences : 1-d tensors or lists of integers or booleans
@@ -333,12 +448,14 @@ def ix_(*sequences: Any) -> tuple[Tensor, ...]:
     Returns
     -------
     tuple of Tensor
-        Each with its elements along an axis of its own.
+        Each with its elements along an axis of its own; booleans become the positions of the true ones.
 
     Raises
     ------
     ShapeError
         If one is not 1-d.
+    DTypeError
+        If one is not numeric.
 
     Examples
     --------

@@ -1,8 +1,4 @@
-"""Creation: tensors from Python data, from arrays and from nothing.
-
-Every function takes ``dtype`` (for floats the default float dtype, float32 unless it was set),
-``device`` ("cpu" unless another backend is registered) and ``requires_grad``.
-"""
+"""Creation: tensors from Python data, from arrays and from nothing."""
 
 from __future__ import annotations
 
@@ -23,6 +19,7 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number, staged, staging
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
 from everyo.ops.axes import as_flag
+from everyo.ops.docstrings import LIKE, SHAPE, VALUE, converted, created, described
 from everyo.ops.families import primitive
 from everyo.ops.signatures import explained
 
@@ -32,19 +29,16 @@ __all__ = [
 ]  # fmt: skip
 
 
+@converted
 def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
-    """Return a new leaf tensor with a copy of `data`.
+    """Return a new leaf tensor with a copy of `data`; its gradient goes no further.
 
     Parameters
     ----------
     data : tensor, array, number or nested lists
         The elements. Python ints become int64, floats the default float dtype; arrays keep their dtype.
-    dtype : dtype-like, optional
-        The dtype of the result.
-    device : str, optional
-        Where the data goes; "cpu" by default.
     requires_grad : bool, default False
-        Whether operations on the tensor are recorded.
+        Whether operations on the tensor are recorded; not for integers (DTypeError).
 
     Returns
     -------
@@ -53,12 +47,6 @@ def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_
 
     Raises
     ------
-    DTypeError
-        If the data are not numeric or would lose an imaginary part, or an integer tensor is to require grad.
-    ArgumentError
-        If a number is outside the range of an integer dtype.
-    DeviceError
-        If the device is unknown or unavailable.
     GraphStateError
         If `data` is, or contains, a tensor that requires grad while recording is on: a leaf would lose
         the path to it. `asarray` and `stack` keep the path.
@@ -143,6 +131,7 @@ def _array(data: Any, dtype: Any, device: str | None, copy: bool | None, operati
         ) from error
 
 
+@converted
 def asarray(
     data: Any, /, *, dtype: Any = None, device: str | None = None, copy: bool | None = None
 ) -> Tensor:
@@ -155,12 +144,20 @@ def asarray(
     ----------
     data : tensor, array, number or nested lists
         The elements.
-    dtype : dtype-like, optional
-        The dtype of the result.
-    device : str, optional
-        Where the data goes.
     copy : bool, optional
-        True always copies, False never does (ValueError if it would have to), None copies if needed.
+        True always copies, False never does, None copies if needed.
+
+    Returns
+    -------
+    Tensor
+        `data` itself where there is nothing to do.
+
+    Raises
+    ------
+    ShapeError
+        If tensors in a list differ in shape.
+    ArgumentError, ValueError
+        If `copy` is False and a copy is needed: of a tensor the one, of an array the other.
 
     Examples
     --------
@@ -218,6 +215,11 @@ def _is_python_data(value: Any) -> bool:
     return backend_of(value) is None and next(tensors_in(value), None) is None and not is_typed(value)
 
 
+@described(
+    Parameters="array : numpy.ndarray\n    Of a numeric dtype.",
+    Returns="Tensor\n    A leaf of its shape and dtype.",
+    Raises="DTypeError\n    If the elements are not numeric.",
+)
 def from_numpy(array: Any) -> Tensor:
     """Return a tensor that shares the memory of a NumPy array.
 
@@ -299,10 +301,11 @@ def _filled(
 
 
 @explained
+@created(SHAPE, dtype="the default float dtype")
 def empty(
     shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a tensor of arbitrary elements, to be overwritten.
+    """Return a tensor of arbitrary elements, to be overwritten, at which gradients end.
 
     Examples
     --------
@@ -314,26 +317,27 @@ def empty(
 
 
 @explained
+@created(SHAPE, dtype="the default float dtype")
 def zeros(
     shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a tensor of zeros.
+    """Return a tensor of zeros, at which gradients end.
 
     Examples
     --------
     >>> import everyo as eo
-    >>> print(eo.zeros((2, 2)))
-    [[0. 0.]
-     [0. 0.]]
+    >>> print(eo.zeros(2))
+    [0. 0.]
     """
     return _filled("zeros", shape, dtype, device, requires_grad)
 
 
 @explained
+@created(SHAPE, dtype="the default float dtype")
 def ones(
     shape: int | Sequence[int], *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a tensor of ones.
+    """Return a tensor of ones, at which gradients end.
 
     Examples
     --------
@@ -345,6 +349,7 @@ def ones(
 
 
 @explained
+@created(SHAPE, VALUE, dtype="that of the value")
 def full(
     shape: int | Sequence[int],
     fill_value: Any,
@@ -403,10 +408,11 @@ def _alike(x: Any, dtype: Any, device: str | None) -> dict[str, Any]:
     }
 
 
+@created(LIKE, dtype="that of `x`", device="that of `x`")
 def empty_like(
     x: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return a tensor of arbitrary elements of the shape, dtype and device of `x`.
+    """Return a tensor of arbitrary elements of the shape, dtype and device of `x`; no gradient flows to `x`.
 
     Examples
     --------
@@ -417,6 +423,7 @@ def empty_like(
     return empty(**_alike(x, dtype, device), requires_grad=requires_grad)
 
 
+@created(LIKE, dtype="that of `x`", device="that of `x`")
 def zeros_like(
     x: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -431,6 +438,7 @@ def zeros_like(
     return zeros(**_alike(x, dtype, device), requires_grad=requires_grad)
 
 
+@created(LIKE, dtype="that of `x`", device="that of `x`")
 def ones_like(x: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
     """Return ones of the shape, dtype and device of `x`; no gradient flows to `x`.
 
@@ -443,6 +451,7 @@ def ones_like(x: Any, *, dtype: Any = None, device: str | None = None, requires_
     return ones(**_alike(x, dtype, device), requires_grad=requires_grad)
 
 
+@created(LIKE, VALUE, dtype="that of `x`", device="that of `x`")
 def full_like(
     x: Any, fill_value: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -458,15 +467,7 @@ def full_like(
 
 
 def number(value: Any, operation: str, name: str = "this parameter") -> Any:
-    """Return a parameter that must be a plain number; a tensor that requires grad is refused.
-
-    Raises
-    ------
-    DTypeError
-        If it is no number.
-    GraphStateError
-        If it is a tensor whose gradient would be lost.
-    """
+    """Return a parameter that must be a plain number; DTypeError or GraphStateError for what is none."""
     if isinstance(value, Tensor):
         if value.level:
             value.data.concrete(operation)  # a batch is no number, and says so

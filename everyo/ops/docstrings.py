@@ -55,3 +55,40 @@ def with_sections(doc: str | None, **sections: str) -> str:
             lines = f"{margin}{title}\n{margin}{'-' * len(title)}\n{lines}\n"
         body = body[:end] + lines + body[end:]
     return body.rstrip() + "\n" + margin
+
+
+SHAPE = "shape : int or sequence of int\n    The shape of the result."
+LIKE = "x : tensor, array or number\n    What the result is like; of any shape and dtype."
+VALUE = "fill_value : number or 0-d tensor\n    The value of all elements."
+_REQUIRES_GRAD = "requires_grad : bool, default False\n    Whether operations on it are recorded."
+_NO_SIZE = "ShapeError\n    If a size is negative."
+_NO_VALUE = "ArgumentError\n    If the value is outside the range of an integer dtype."
+_NO_DTYPE = "DTypeError\n    If something is not numeric, or an integer tensor is to require grad."
+_NO_DEVICE = "DeviceError\n    If the device is unknown or unavailable."
+
+
+def created(*parameters: str, dtype: str, device: str = "the CPU") -> Callable[[F], F]:
+    """Write the sections of a function that makes a tensor, with the defaults of its dtype and device."""
+    errors = (
+        *((_NO_SIZE,) if SHAPE in parameters else ()),
+        *((_NO_VALUE,) if VALUE in parameters else ()),
+    )
+    return described(
+        Parameters="\n".join((*parameters, _placed(dtype, device), _REQUIRES_GRAD)),
+        Returns="Tensor\n    Of that shape, in memory of its own.",
+        Raises="\n".join((*errors, _NO_DTYPE, _NO_DEVICE)),
+    )
+
+
+def _placed(dtype: str, device: str) -> str:
+    return (
+        f"dtype : dtype-like, optional\n    The dtype of the result, by default {dtype}.\n"
+        f"device : str, optional\n    Where it is, by default {device}."
+    )
+
+
+converted = described(
+    Parameters=_placed("that of `data`; of Python floats the default float dtype", "where `data` is"),
+    Raises=f"DTypeError\n    If the elements are not numeric, or would lose an imaginary part.\n"
+    f"ArgumentError\n    If a number is outside the range of an integer dtype.\n{_NO_DEVICE}",
+)

@@ -13,6 +13,7 @@ from everyo.errors import ArgumentError, EveryOError, IndexingError, ShapeError,
 from everyo.ops import index_errors
 from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor, weak
+from everyo.ops.docstrings import described
 from everyo.ops.families import primitive
 from everyo.ops.index_errors import outside
 from everyo.ops.indexing import ARRAY
@@ -23,6 +24,12 @@ from everyo.ops.signatures import explained
 __all__ = [
     "gather", "index_add", "nonzero", "put_along_axis", "scatter_add", "take", "take_along_axis",
 ]  # fmt: skip
+
+_along = described(
+    Raises="IndexingError\n    If there is no such axis, or a position is outside it or no integer.\n"
+    "ShapeError\n    If the shapes do not fit.\n"
+    "DTypeError\n    If something is not numeric, or the axis no integer."
+)
 
 
 @primitive(
@@ -120,6 +127,27 @@ def positions_in(x: Tensor, indices: Any, operation: str) -> Tensor:
 def nonzero(x: Any, /) -> tuple[Tensor, ...]:
     """Return the positions of the elements that are not zero, one integer tensor for each axis.
 
+    They carry no gradient.
+
+    Parameters
+    ----------
+    x : tensor
+        At least 1-d, of any dtype.
+
+    Returns
+    -------
+    tuple of Tensor
+        Vectors of int64.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is 0-d.
+    DTypeError
+        If `x` is not numeric.
+    UnsupportedOperationError, CompileError
+        Under `vmap` or in a compiled function: how many there are depends on the elements.
+
     Examples
     --------
     >>> import everyo as eo
@@ -158,12 +186,19 @@ def take(x: Any, indices: Any, /, axis: int | None = None, *, mode: str = "raise
         What becomes of positions outside: an error, the position counted on from the other end, or the
         nearest end; "clip" takes negative ones to be before the first.
 
+    Returns
+    -------
+    Tensor
+        Of the dtype of `x`.
+
     Raises
     ------
     IndexingError
-        If a position is outside the axis or no integer.
+        If there is no such axis, or a position is outside it or no integer.
     ArgumentError
         If there is no such mode.
+    DTypeError
+        If `x` is not numeric, or the axis no integer.
 
     Examples
     --------
@@ -201,6 +236,7 @@ def within(places: Tensor, size: int, mode: str, operation: str) -> Tensor:
 
 
 @explained
+@_along
 def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Tensor:
     """Return for each position of `indices` the element of `x` in that place along an axis.
 
@@ -215,12 +251,10 @@ def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Tensor:
     axis : int or None, default -1
         The axis that the positions count along; None flattens `x` first.
 
-    Raises
-    ------
-    IndexingError
-        If a position is outside the axis or no integer.
-    ShapeError
-        If the shapes do not fit.
+    Returns
+    -------
+    Tensor
+        Of the shape of `indices`, broadcast, and the dtype of `x`.
 
     Examples
     --------
@@ -238,6 +272,7 @@ def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Tensor:
 
 
 @explained
+@_along
 def put_along_axis(x: Any, indices: Any, values: Any, /, axis: int | None) -> Tensor:
     """Return `x` with `values` in the places that `take_along_axis` would read; `x` does not change.
 
@@ -254,10 +289,10 @@ def put_along_axis(x: Any, indices: Any, values: Any, /, axis: int | None) -> Te
     axis : int or None
         The axis that the positions count along; None counts them in the flattened tensor.
 
-    Raises
-    ------
-    IndexingError
-        If a position is outside the axis or no integer.
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of `x`.
 
     Examples
     --------
@@ -300,6 +335,7 @@ def reach(x: Tensor, indices: Tensor, axis: int) -> tuple[slice, ...]:
 
 
 @explained
+@_along
 def gather(x: Any, axis: int, indices: Any, /) -> Tensor:
     """Return ``out[i, j] = x[indices[i, j], j]`` for axis 0, and likewise for other axes.
 
@@ -315,12 +351,10 @@ def gather(x: Any, axis: int, indices: Any, /) -> Tensor:
     indices : integer tensor
         With as many axes as `x`; its shape is that of the result.
 
-    Raises
-    ------
-    IndexingError
-        If a position is outside the axis or no integer.
-    ShapeError
-        If the shapes do not fit.
+    Returns
+    -------
+    Tensor
+        Of the shape of `indices` and the dtype of `x`.
 
     Examples
     --------
@@ -354,6 +388,7 @@ def fitting(x: Tensor, indices: Any, axis: int, operation: str) -> Tensor:
 
 
 @explained
+@_along
 def scatter_add(x: Any, axis: int, indices: Any, src: Any, /) -> Tensor:
     """Return `x` with ``src[i, j]`` added at ``[indices[i, j], j]`` for axis 0, and likewise for other axes.
 
@@ -370,12 +405,10 @@ def scatter_add(x: Any, axis: int, indices: Any, src: Any, /) -> Tensor:
     src : tensor
         At least of the shape of `indices`.
 
-    Raises
-    ------
-    IndexingError
-        If a position is outside the axis or no integer.
-    ShapeError
-        If the shapes do not fit.
+    Returns
+    -------
+    Tensor
+        Of the shape of `x` and the common dtype.
 
     Examples
     --------
@@ -396,13 +429,7 @@ def scatter_add(x: Any, axis: int, indices: Any, src: Any, /) -> Tensor:
 
 
 def fitting_source(x: Tensor, indices: Tensor, src: Any, operation: str) -> Tensor:
-    """Return the part of the values to scatter that has positions; a number serves all of them.
-
-    Raises
-    ------
-    ShapeError
-        If there are fewer values than positions along an axis.
-    """
+    """Return the part of the values to scatter that has positions; ShapeError if there are too few values."""
     src = weak(src, [x], operation)
     if not src.ndim:
         return broadcast_to(src, tuple(indices.shape))
@@ -420,6 +447,7 @@ def fitting_source(x: Tensor, indices: Tensor, src: Any, operation: str) -> Tens
 
 
 @explained
+@_along
 def index_add(x: Any, indices: Any, values: Any, /, *, axis: int = 0) -> Tensor:
     """Return `x` with slices added at positions along an axis.
 
@@ -436,10 +464,10 @@ def index_add(x: Any, indices: Any, values: Any, /, *, axis: int = 0) -> Tensor:
     axis : int, default 0
         Along which axis.
 
-    Raises
-    ------
-    IndexingError
-        If a position is outside the axis or no integer.
+    Returns
+    -------
+    Tensor
+        Of the shape of `x` and the common dtype.
 
     Examples
     --------
