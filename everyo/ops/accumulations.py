@@ -80,8 +80,8 @@ def cumulative_prod(
 ) -> Tensor:
     """Running product along an axis; `include_initial` puts 1 first. Otherwise as `cumulative_sum`.
 
-    The gradient of element i is ``sum(g[j] * out[j] for j >= i) / x[i]``, computed without the division: it
-    is exact where elements are zero, as that of `cumprod`.
+    The gradient of a real element i is ``sum(g[j] * out[j] for j >= i) / x[i]``, computed without the
+    division: it is exact where elements are zero, as that of `cumprod`.
 
     Parameters
     ----------

@@ -178,8 +178,8 @@ def _mismatch(x1: Any, x2: Any, operation: str) -> ShapeError:
 def tensordot(x1: Any, x2: Any, axes: int | tuple[Any, Any] = 2) -> Tensor:
     """Product of two tensors, summed over chosen axes of each.
 
-    The gradient of each factor is again such a product: of the gradient of the result with the other factor,
-    summed over the axes that came from that one.
+    The gradient of each factor is again such a product: of the gradient of the result with the other factor
+    (its conjugate, if that is complex), summed over the axes that came from that one.
 
     Parameters
     ----------

@@ -133,6 +133,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     Returns
     -------
     bool
+        True if one kind fits.
 
     Raises
     ------
@@ -184,6 +185,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     Returns
     -------
     bool
+        True also for equal dtypes.
 
     Raises
     ------
@@ -213,6 +215,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     Returns
     -------
     dtype
+        The promoted one.
 
     Raises
     ------

@@ -46,7 +46,7 @@ def _order(p: Any, operation: str, lowest: float) -> float:
 def cdist(x1: Any, x2: Any, /, p: float = 2.0) -> Tensor:
     """Distances between all pairs of points of two sets: the p-norms of their differences.
 
-    For a difference v and its norm r, ``dr = sum(sign(v) * abs(v)**(p - 1) * dv) / r**(p - 1)``; for
+    For a real difference v and its norm r, ``dr = sum(sign(v) * abs(v)**(p - 1) * dv) / r**(p - 1)``; for
     ``p = inf`` the largest components share the derivative equally, for ``p = 0`` it is 0.
 
     Parameters
