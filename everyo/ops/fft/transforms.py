@@ -200,8 +200,8 @@ def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward")
     """Discrete Fourier transform along an axis: ``y[k] = sum_j x[j] exp(-2 pi i j k / n)``.
 
     The transform is linear, ``dy = fft(dx)``, and its matrix symmetric and unitary but for the factor ``n``:
-    the gradient of `x` is ``n ifft(g)``, of which a real `x` takes the real part.
-    Source: Van Loan (1992), Computational Frameworks for the Fast Fourier Transform.
+    the gradient of `x` is ``n ifft(g)``, of which a real `x` takes the real part. Source: Van Loan (1992),
+    Computational Frameworks for the Fast Fourier Transform.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward")
 def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Inverse of `fft`: ``x[j] = sum_k y[k] exp(2 pi i j k / n) / n``.
 
-    ``dx = ifft(dy)``; the gradient of the spectrum is ``fft(g) / n``.
+    ``dx = ifft(dy)``; the gradient of the spectrum is ``fft(g) / n``. Source: Van Loan (1992).
 
     Examples
     --------
@@ -238,7 +238,8 @@ def fftn(
 ) -> Tensor:
     """Discrete Fourier transform along several axes.
 
-    ``dy = fftn(dx)``; the gradient of `x` is ``n ifftn(g)`` for ``n`` points in all.
+    ``dy = fftn(dx)``; the gradient of `x` is ``n ifftn(g)`` for ``n`` points in all. Source:
+    Van Loan (1992).
 
     Examples
     --------
@@ -258,6 +259,7 @@ def ifftn(
     """Inverse of `fftn`.
 
     ``dx = ifftn(dy)``; the gradient of the spectrum is ``fftn(g) / n`` for ``n`` points in all.
+    Source: Van Loan (1992).
 
     Examples
     --------
@@ -309,7 +311,7 @@ def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
     """Discrete Fourier transform of real numbers: the frequencies 0 to ``n // 2`` of `fft`.
 
     ``dy = rfft(dx)``; the gradient of `x` is ``n irfft(w g)``, where `w` halves the frequencies that stand
-    for two: all but 0, and the highest one of an even `n`.
+    for two: all but 0, and the highest one of an even `n`. Source: Van Loan (1992).
 
     Examples
     --------
@@ -327,7 +329,7 @@ def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward
 
     ``dx = irfft(dy)``; the gradient of the spectrum is ``w rfft(g) / n``, where `w` doubles the frequencies
     that stand for two. The imaginary parts of frequency 0, and of the highest one of an even `n`, do not
-    count.
+    count. Source: Van Loan (1992).
 
     Examples
     --------
@@ -348,7 +350,7 @@ def rfftn(
     """`rfft` along the last of several axes and `fft` along the others.
 
     ``dy = rfftn(dx)``; the gradient of `x` is ``n irfftn(w g)`` for ``n`` points in all, with the `w` of
-    `rfft`.
+    `rfft`. Source: Van Loan (1992).
 
     Examples
     --------
@@ -370,6 +372,7 @@ def irfftn(
 
     ``dx = irfftn(dy)``; the gradient of the spectrum is ``w rfftn(g) / n`` for ``n`` points in all, with the
     `w` of `irfft`. That -1 in `s` keeps the length of the spectrum is as in NumPy and SciPy.
+    Source: Van Loan (1992).
 
     Examples
     --------
@@ -425,7 +428,7 @@ def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
     """Transform of a signal with Hermitian symmetry, given by its first half: a real spectrum.
 
     It is ``irfft(conj(x))`` without the division by `n`; the gradient of `x` is ``conj(w rfft(g))``, with the
-    `w` of `irfft`.
+    `w` of `irfft`. Source: Van Loan (1992).
 
     Examples
     --------
@@ -442,7 +445,7 @@ def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward"
 def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """Inverse of `hfft`: ``conj(rfft(x)) / n``.
 
-    The gradient of `x` is ``irfft(w conj(g))``, with the `w` of `rfft`.
+    The gradient of `x` is ``irfft(w conj(g))``, with the `w` of `rfft`. Source: Van Loan (1992).
 
     Examples
     --------

@@ -72,7 +72,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
     ======================  =========================================================
 
     The gradients of the elements are those of `abs`, `max`, `min` and `svdvals`; that of "fro" is
-    ``g * x / norm``. At the zero matrix all are 0.
+    ``g * x / norm``. At the zero matrix all are 0. Source: Watson (1992), Characterization of the
+    subdifferential of some matrix norms.
 
     Parameters
     ----------

@@ -207,7 +207,7 @@ def svdvals(x: Any, /) -> Tensor:
     """Return the singular values of matrices, in descending order.
 
     ``dS = diag(U.mH dx V)``; equal ones are treated as in `svd`. One that is zero has a kink and the slope
-    0, as `abs` has.
+    0, as `abs` has. Source: Giles (2008), An extended collection of matrix derivative results.
 
     Parameters
     ----------
