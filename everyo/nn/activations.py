@@ -9,7 +9,14 @@ from everyo.nn.module import Module
 
 
 class ReLU(Module):
-    """``max(x, 0)``, see `everyo.relu`."""
+    """``max(x, 0)``, see `everyo.relu`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.ReLU()(eo.tensor([-1.0, 2.0])))
+    [0. 2.]
+    """
 
     def forward(self, input: Any) -> Any:
         """Return the function of `input`, elementwise."""
@@ -17,7 +24,14 @@ class ReLU(Module):
 
 
 class Sigmoid(Module):
-    """``1 / (1 + exp(-x))``, see `everyo.sigmoid`."""
+    """``1 / (1 + exp(-x))``, see `everyo.sigmoid`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.Sigmoid()(eo.tensor([0.0])))
+    [0.5]
+    """
 
     def forward(self, input: Any) -> Any:
         """Return the function of `input`, elementwise."""
@@ -25,7 +39,14 @@ class Sigmoid(Module):
 
 
 class Tanh(Module):
-    """The hyperbolic tangent, see `everyo.tanh`."""
+    """The hyperbolic tangent, see `everyo.tanh`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.Tanh()(eo.tensor([0.0])))
+    [0.]
+    """
 
     def forward(self, input: Any) -> Any:
         """Return the function of `input`, elementwise."""
@@ -33,7 +54,14 @@ class Tanh(Module):
 
 
 class SiLU(Module):
-    """``x * sigmoid(x)``, see `everyo.silu`."""
+    """``x * sigmoid(x)``, see `everyo.silu`.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.SiLU()(eo.tensor([0.0, 1.0])))
+    [0.        0.7310586]
+    """
 
     def forward(self, input: Any) -> Any:
         """Return the function of `input`, elementwise."""
@@ -47,6 +75,12 @@ class GELU(Module):
     ----------
     approximate : {"none", "tanh"}
         Exact, or by a tanh.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.GELU()(eo.tensor([0.0, 1.0])))
+    [0.        0.8413448]
     """
 
     def __init__(self, approximate: str = "none") -> None:
@@ -69,6 +103,12 @@ class Softplus(Module):
     ----------
     beta : float, default 1
         How sharp the bend is.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.Softplus()(eo.tensor([0.0])))
+    [0.6931472]
     """
 
     def __init__(self, beta: float = 1.0) -> None:

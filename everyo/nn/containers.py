@@ -57,6 +57,11 @@ class Sequential(_Row):
     *modules : Module, or one dict from name to Module
         In the order of application.
 
+    Raises
+    ------
+    DTypeError
+        If an element is no module.
+
     Examples
     --------
     >>> import everyo as eo
@@ -95,6 +100,11 @@ class ModuleList(_Row):
     ----------
     modules : iterable of Module
         The initial elements.
+
+    Raises
+    ------
+    DTypeError
+        If an element is no module.
 
     Examples
     --------

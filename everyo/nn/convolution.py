@@ -74,7 +74,45 @@ _QUIET = {"padding": 0, "dilation": 1, "groups": 1}
 
 
 class Conv1d(_Convolution):
-    """Convolution over one spatial axis; parameters and shapes as in `Conv2d`, with one axis less."""
+    """Convolution over one spatial axis, see `everyo.conv1d`.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        Channels of input and output.
+    kernel_size : int
+        Size of the window.
+    stride, dilation : int, default 1
+        Step from one window to the next, and between the elements of a window.
+    padding : int, "same" or "valid", default 0
+        Zeros around the input.
+    groups : int, default 1
+        Into how many parts the channels are divided; each part sees its own.
+    bias : bool, default True
+        Whether to add a bias to each output channel.
+    device, dtype : optional
+        Of the parameters.
+    generator : eo.random.Generator, optional
+        Draws the initial values, uniform within ``1 / sqrt(fan_in)``.
+
+    Attributes
+    ----------
+    weight : Parameter
+        Shape ``(out_channels, in_channels / groups, kernel_size)``.
+    bias : Parameter or None
+        Shape ``(out_channels,)``.
+
+    Raises
+    ------
+    ArgumentError
+        If the channels are not multiples of `groups`, or `kernel_size` does not suit the axis.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.nn.Conv1d(1, 4, kernel_size=3, padding=1)(eo.ones((2, 1, 8))).shape
+    (2, 4, 8)
+    """
 
     rank = 1
 
@@ -92,8 +130,12 @@ class Conv2d(_Convolution):
         Channels of input and output.
     kernel_size : int or a pair
         Size of the window.
-    stride, padding, dilation, groups
-        See `everyo.conv2d`.
+    stride, dilation : int or a pair, default 1
+        Step from one window to the next, and between the elements of a window.
+    padding : int or a pair, "same" or "valid", default 0
+        Zeros around the input.
+    groups : int, default 1
+        Into how many parts the channels are divided; each part sees its own.
     bias : bool, default True
         Whether to add a bias to each output channel.
     device, dtype : optional

@@ -30,6 +30,15 @@ class Embedding(Module):
     weight : Parameter
         The table, shape ``(num_embeddings, embedding_dim)``.
 
+    Raises
+    ------
+    ShapeError
+        If a size is negative.
+    DTypeError
+        If a size is no integer, or the dtype no float.
+    DeviceError
+        If there is no such device.
+
     Examples
     --------
     >>> import everyo as eo

@@ -28,6 +28,25 @@ _GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "s
 def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with draws from the uniform distribution on [low, high).
 
+    Parameters
+    ----------
+    tensor : Tensor
+        The tensor, of any shape and a float dtype.
+    low, high : float, default 0.0 and 1.0
+        The bounds.
+    generator : eo.random.Generator, optional
+        The source of randomness.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Raises
+    ------
+    DTypeError
+        If `tensor` has no float dtype, or `generator` is none.
+
     Examples
     --------
     >>> import everyo as eo
@@ -39,22 +58,104 @@ def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, generator: Any
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with draws from the normal distribution."""
+    """Fill with draws from the normal distribution.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        The tensor, of any shape and a float dtype.
+    mean, std : float, default 0.0 and 1.0
+        Mean and standard deviation.
+    generator : eo.random.Generator, optional
+        The source of randomness.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Raises
+    ------
+    DTypeError
+        If `tensor` has no float dtype, or `generator` is none.
+    ArgumentError
+        If `std` is negative.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> w = eo.nn.init.normal_(eo.zeros(10000), std=2.0, generator=eo.random.Generator(0))
+    >>> print(eo.round(w.std(), 1))
+    2.0
+    """
     return _set(tensor, random.normal(mean, std, size=tensor.shape, dtype=tensor.dtype, generator=generator))
 
 
 def constant_(tensor: Tensor, value: float) -> Tensor:
-    """Fill with one value."""
+    """Fill with one value.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        The tensor, of any shape and dtype.
+    value : float
+        What each element becomes.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.init.constant_(eo.zeros(2), 0.5))
+    [0.5 0.5]
+    """
     return _set(tensor, tensor.backend.xp.full(tuple(tensor.shape), value, dtype=tensor.dtype))
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros."""
+    """Fill with zeros.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        The tensor, of any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.init.zeros_(eo.ones(2)))
+    [0. 0.]
+    """
     return constant_(tensor, 0.0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones."""
+    """Fill with ones.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        The tensor, of any shape and dtype.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.init.ones_(eo.zeros(2)))
+    [1. 1.]
+    """
     return constant_(tensor, 1.0)
 
 
@@ -66,6 +167,8 @@ def kaiming_uniform_(
     generator: Any = None,
 ) -> Tensor:
     """Fill so that activations keep their variance: uniform within ``gain * sqrt(3 / fan)``.
+
+    Source: He et al. (2015), Delving deep into rectifiers.
 
     Parameters
     ----------
@@ -81,9 +184,26 @@ def kaiming_uniform_(
     generator : eo.random.Generator, optional
         The source of randomness.
 
-    References
-    ----------
-    He et al., "Delving deep into rectifiers", 2015.
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Raises
+    ------
+    ShapeError
+        If the weight has less than two axes.
+    DTypeError
+        If it has no float dtype, or `generator` is none.
+    ArgumentError
+        If there is no such mode or nonlinearity.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> w = eo.nn.init.kaiming_uniform_(eo.zeros((4, 6)), generator=eo.random.Generator(0))
+    >>> bool((abs(w) <= 1).all())  # sqrt(2) * sqrt(3 / 6)
+    True
     """
     bound = _gain(nonlinearity, a) * math.sqrt(3 / _fan(tensor, mode))
     return uniform_(tensor, -bound, bound, generator)
@@ -96,18 +216,119 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Fill as `kaiming_uniform_` does, with normal draws of standard deviation ``gain / sqrt(fan)``."""
+    """Fill as `kaiming_uniform_` does, with normal draws of standard deviation ``gain / sqrt(fan)``.
+
+    Source: He et al. (2015), Delving deep into rectifiers.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        A weight of shape ``(out, in, ...)`` and a float dtype.
+    a : float, default 0
+        The negative slope, for ``nonlinearity="leaky_relu"``.
+    mode : {"fan_in", "fan_out"}
+        Keep the variance of activations, or of gradients.
+    nonlinearity : str
+        What follows: "linear", "sigmoid", "tanh", "relu", "selu" or "leaky_relu".
+    generator : eo.random.Generator, optional
+        The source of randomness.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Raises
+    ------
+    ShapeError
+        If the weight has less than two axes.
+    DTypeError
+        If it has no float dtype, or `generator` is none.
+    ArgumentError
+        If there is no such mode or nonlinearity.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> w = eo.nn.init.kaiming_normal_(eo.zeros((100, 50)), generator=eo.random.Generator(0))
+    >>> print(eo.round(w.std(), 2))  # sqrt(2 / 50)
+    0.2
+    """
     return normal_(tensor, 0.0, _gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode)), generator)
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill uniformly within ``gain * sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio, 2010)."""
+    """Fill uniformly within ``gain * sqrt(6 / (fan_in + fan_out))``.
+
+    Source: Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward networks.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        A weight of shape ``(out, in, ...)`` and a float dtype.
+    gain : float, default 1
+        A factor for what follows, such as 5/3 before tanh.
+    generator : eo.random.Generator, optional
+        The source of randomness.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Raises
+    ------
+    ShapeError
+        If the weight has less than two axes.
+    DTypeError
+        If it has no float dtype, or `generator` is none.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> w = eo.nn.init.xavier_uniform_(eo.zeros((2, 4)))
+    >>> bool((abs(w) <= 1).all())  # sqrt(6 / (4 + 2))
+    True
+    """
     bound = gain * math.sqrt(6 / (_fan(tensor, "fan_in") + _fan(tensor, "fan_out")))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill as `xavier_uniform_` does, with normal draws of the same variance."""
+    """Fill as `xavier_uniform_` does, with normal draws of the same variance.
+
+    Source: Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward networks.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        A weight of shape ``(out, in, ...)`` and a float dtype.
+    gain : float, default 1
+        A factor for what follows, such as 5/3 before tanh.
+    generator : eo.random.Generator, optional
+        The source of randomness.
+
+    Returns
+    -------
+    Tensor
+        `tensor` itself.
+
+    Raises
+    ------
+    ShapeError
+        If the weight has less than two axes.
+    DTypeError
+        If it has no float dtype, or `generator` is none.
+    ArgumentError
+        If `gain` is negative.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> w = eo.nn.init.xavier_normal_(eo.zeros((100, 100)), generator=eo.random.Generator(0))
+    >>> print(eo.round(w.std(), 1))  # sqrt(2 / 200)
+    0.1
+    """
     return normal_(
         tensor, 0.0, gain * math.sqrt(2 / (_fan(tensor, "fan_in") + _fan(tensor, "fan_out"))), generator
     )

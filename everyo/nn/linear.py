@@ -13,7 +13,14 @@ from everyo.ops.creation import zeros
 
 
 class Identity(Module):
-    """Returns its input; takes a layer's place. Arguments are accepted and ignored."""
+    """Returns its input; takes a layer's place. Arguments are accepted and ignored.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.Identity()(eo.tensor([1.0, 2.0])))
+    [1. 2.]
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -43,6 +50,15 @@ class Linear(Module):
         Shape ``(out_features, in_features)``.
     bias : Parameter or None
         Shape ``(out_features,)``.
+
+    Raises
+    ------
+    ShapeError
+        If a size is negative.
+    DTypeError
+        If a size is no integer, or the dtype no float.
+    DeviceError
+        If there is no such device.
 
     Examples
     --------

@@ -37,6 +37,11 @@ class CrossEntropyLoss(_Loss):
     label_smoothing : float, default 0
         How much of each target is spread over all classes.
 
+    Raises
+    ------
+    ArgumentError
+        If there is no such reduction.
+
     Examples
     --------
     >>> import everyo as eo
@@ -76,6 +81,17 @@ class NLLLoss(_Loss):
         A target that counts for nothing.
     reduction : {"mean", "sum", "none"}
         What becomes of the losses.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such reduction.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.NLLLoss()(eo.tensor([[-0.5, -2.0]]), eo.tensor([1])))
+    2.0
     """
 
     weight: Tensor | None
@@ -103,6 +119,17 @@ class BCEWithLogitsLoss(_Loss):
         What becomes of the losses.
     pos_weight : Tensor, optional
         Scales the losses of positive targets.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such reduction.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.BCEWithLogitsLoss()(eo.tensor([0.0]), eo.tensor([1.0])))
+    0.6931472
     """
 
     weight: Tensor | None
@@ -121,7 +148,24 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class MSELoss(_Loss):
-    """Squared error, see `nn.functional.mse_loss`."""
+    """Squared error, see `nn.functional.mse_loss`.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}
+        What becomes of the errors.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such reduction.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.MSELoss()(eo.tensor([1.0, 2.0]), eo.tensor([1.0, 4.0])))
+    2.0
+    """
 
     def forward(self, input: Any, target: Any) -> Tensor:
         """Return the loss."""
@@ -129,7 +173,24 @@ class MSELoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """Absolute error, see `nn.functional.l1_loss`."""
+    """Absolute error, see `nn.functional.l1_loss`.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}
+        What becomes of the errors.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such reduction.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.L1Loss()(eo.tensor([1.0, 2.0]), eo.tensor([1.0, 4.0])))
+    1.0
+    """
 
     def forward(self, input: Any, target: Any) -> Tensor:
         """Return the loss."""
@@ -137,7 +198,26 @@ class L1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Squared error up to `delta`, absolute beyond, see `nn.functional.huber_loss`."""
+    """Squared error up to `delta`, absolute beyond, see `nn.functional.huber_loss`.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}
+        What becomes of the errors.
+    delta : float, default 1
+        Where the linear part begins; positive.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such reduction.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.nn.HuberLoss()(eo.tensor([0.0, 0.0]), eo.tensor([1.0, 3.0])))
+    1.5
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction)

@@ -33,6 +33,13 @@ class LayerNorm(Module):
     weight, bias : Parameter or None
         Shape ``normalized_shape``; ones and zeros at first.
 
+    Raises
+    ------
+    DTypeError
+        If `normalized_shape` is not of integers, or the dtype no float.
+    DeviceError
+        If there is no such device.
+
     Examples
     --------
     >>> import everyo as eo
