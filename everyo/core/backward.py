@@ -37,6 +37,36 @@ def backward(
 
     Nothing is accumulated before the whole pass has succeeded, so an exception in a rule or a hook
     leaves every ``grad`` as it was.
+
+    Parameters
+    ----------
+    outputs : tensor or sequence of tensors
+        The results to start from.
+    gradients : tensor, array or sequence of such, optional
+        The gradient of each result, of its shape. May be left out, or None, for results of one element: one.
+    retain_graph : bool, optional
+        Keep what was saved, so that another backward pass can follow. Default: `create_graph`.
+    create_graph : bool, default False
+        Record the backward pass itself, for derivatives of higher order.
+    inputs : tensor or iterable of tensors, optional
+        Accumulate only into these.
+
+    Raises
+    ------
+    GraphStateError
+        If there is no graph, or an earlier backward pass freed it.
+    ShapeError
+        If a result has several elements and no gradient is given, or a shape does not fit.
+    DTypeError
+        If a gradient's dtype does not fit.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> x = eo.tensor(2.0, requires_grad=True)
+    >>> eo.autograd.backward([x * x, 3 * x])
+    >>> print(x.grad)
+    7.0
     """
     roots = _as_tuple(outputs, "outputs")
     chosen = None if inputs is None else _as_tuple(inputs, "inputs")

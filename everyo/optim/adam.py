@@ -136,7 +136,31 @@ def _root(x: Any) -> Any:
 class AdamW(Adam):
     """Adam with decoupled weight decay: ``p *= 1 - lr * weight_decay`` comes before the step.
 
-    The parameters are those of `Adam`; `weight_decay` is 0.01 by default (Loshchilov and Hutter, 2019).
+    Source: Loshchilov and Hutter (2019), Decoupled weight decay regularization.
+
+    Parameters
+    ----------
+    params : iterable
+        Parameters or groups, see `Optimizer`.
+    lr : float, default 1e-3
+        The learning rate.
+    betas : tuple of float, default (0.9, 0.999)
+        Decay of the running moments.
+    eps : float, default 1e-8
+        Keeps the denominator from zero.
+    weight_decay : float, default 0.01
+        As in the formula.
+    amsgrad : bool, default False
+        Use the largest second moment so far.
+    maximize : bool, default False
+        Ascend instead.
+
+    Raises
+    ------
+    ArgumentError
+        If an option is out of range.
+    DTypeError
+        If a parameter is complex: its moments would need two real parts.
 
     Examples
     --------

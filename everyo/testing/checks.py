@@ -98,8 +98,18 @@ def gradgradcheck(
 
     Parameters
     ----------
-    f, *inputs, eps, tol, seed, kinks
-        As for `gradcheck`. An error's ``input`` beyond the inputs of `f` counts the weights.
+    f : callable
+        Takes tensors; returns a tensor or a tuple of them. It must give the same result every time.
+    *inputs : tensors, arrays or anything else
+        Where to check, as for `gradcheck`.
+    eps : float, optional
+        The difference step; see `numerical_gradient`.
+    tol : float, optional
+        The largest allowed `relative_error`; by default the `tolerance` of the coarsest dtype.
+    seed : int, default 0
+        For the random weights.
+    kinks : bool, default False
+        Accept any value between the one-sided derivatives where the gradient has a kink.
 
     Returns
     -------
@@ -109,7 +119,11 @@ def gradgradcheck(
     Raises
     ------
     GradientCheckError
-        If a second derivative is off.
+        If a second derivative is off; its ``input`` beyond the inputs of `f` counts the weights.
+    DTypeError
+        If there is nothing to differentiate.
+    ArgumentError
+        If there is no such option.
 
     Examples
     --------
@@ -137,8 +151,16 @@ def check_jvp(
 
     Parameters
     ----------
-    f, *inputs, eps, tol, seed
-        As for `gradcheck`. An error's ``input`` is the position of the result.
+    f : callable
+        Takes tensors; returns a tensor or a tuple of them. It must give the same result every time.
+    *inputs : tensors, arrays or anything else
+        Where to check, as for `gradcheck`.
+    eps : float, optional
+        The difference step; see `numerical_gradient`.
+    tol : float, optional
+        The largest allowed `relative_error`; by default the `tolerance` of the coarsest dtype.
+    seed : int, default 0
+        For the random directions.
 
     Returns
     -------
@@ -148,7 +170,11 @@ def check_jvp(
     Raises
     ------
     GradientCheckError
-        If a tangent is off.
+        If a tangent is off; its ``input`` is the position of the result.
+    DTypeError
+        If there is nothing to differentiate.
+    ArgumentError
+        If there is no such option.
 
     Examples
     --------

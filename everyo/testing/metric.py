@@ -91,6 +91,16 @@ def tolerance(dtype: Any) -> float:
     1e-6 in double precision, 1e-2 in single: check in float64 where you can. No one tolerance suits
     every function; `gradcheck` takes another as `tol`.
 
+    Parameters
+    ----------
+    dtype : dtype-like
+        A float or complex dtype.
+
+    Returns
+    -------
+    float
+        The largest `relative_error` to allow.
+
     Raises
     ------
     DTypeError

@@ -342,6 +342,16 @@ def once_differentiable(backward: F) -> F:
 
     A second derivative through it raises UnsupportedOperationError.
 
+    Parameters
+    ----------
+    backward : callable
+        The static method.
+
+    Returns
+    -------
+    callable
+        The marked method.
+
     Examples
     --------
     >>> import everyo as eo
