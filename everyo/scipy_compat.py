@@ -335,8 +335,10 @@ def residuals_fun(function: Function, params: Any, args: tuple[Any, ...] = ()) -
     ----------
     function : callable
         ``function(params, *args)`` returns a real tensor or a pytree of them.
-    params, args
-        As for `minimize_fun`.
+    params : pytree of tensors, arrays or numbers
+        A tree like the one that the function takes; everything is computed in float64.
+    args : tuple, optional
+        Further arguments, which are constants.
 
     Returns
     -------
@@ -371,12 +373,16 @@ def minimize(
 
     Parameters
     ----------
-    function, params, args
-        As for `minimize_fun`; the search starts at `params`.
+    function : callable
+        ``function(params, *args)`` returns a real scalar tensor.
+    params : pytree of tensors, arrays or numbers
+        Where the search starts; a tree like the one that the function takes.
+    args : tuple, optional
+        Further arguments, which are constants.
     method : str or callable, optional
         One of SciPy's; its default is BFGS, or L-BFGS-B with bounds. A minimizer of your own is called as
         SciPy calls it, and gets gradient, Hessian and products with it: ``jac``, ``hess`` and ``hessp``.
-    **options
+    **options : any
         What else `scipy.optimize.minimize` takes: bounds, constraints, tol, callback, options. A ``jac``
         of True, as for functions that return their gradient too, is the exact one. Bounds may be a tree
         like `params` with a pair for each leaf, ``{"a": (0, 10), "b": (None, 1)}``, or ``Bounds`` of two
@@ -432,11 +438,15 @@ def least_squares(
 
     Parameters
     ----------
-    function, params, args
-        As for `residuals_fun`; the search starts at `params`.
+    function : callable
+        ``function(params, *args)`` returns a real tensor or a pytree of them.
+    params : pytree of tensors, arrays or numbers
+        Where the search starts; a tree like the one that the function takes.
+    args : tuple, optional
+        Further arguments, which are constants.
     sparse : bool, default False
         Compute the Jacobian as a sparse matrix; the method must be "trf" (the default) or "dogbox".
-    **options
+    **options : any
         What else `scipy.optimize.least_squares` takes: bounds, method, loss, x_scale and so on; `kwargs`
         are further arguments of `function` by name, constants as `args` are. Bounds may
         be two trees like `params`, ``({"a": 0, "b": 0}, {"a": 10, "b": 1})``; flat vectors are in the order

@@ -172,6 +172,11 @@ class Tensor(Readable):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Start (or stop) recording operations on this leaf; return the tensor itself.
 
+        Parameters
+        ----------
+        requires_grad : bool, default True
+            Whether operations on it are recorded.
+
         Raises
         ------
         DTypeError
@@ -243,6 +248,11 @@ class Tensor(Readable):
         A tensor that the hook returns takes the gradient's place; so does what it makes of the gradient in
         place, as by ``gradient *= 10``.
 
+        Parameters
+        ----------
+        hook : callable
+            Takes the gradient, returns another one or None.
+
         Returns
         -------
         RemovableHandle
@@ -252,6 +262,8 @@ class Tensor(Readable):
         ------
         GraphStateError
             If the tensor does not require grad.
+        DTypeError
+            If `hook` cannot be called.
 
         Examples
         --------
@@ -374,10 +386,23 @@ class Tensor(Readable):
     def assign(self, value: Tensor) -> None:
         """Make this object take the value (and the graph) of `value`: the meaning of in-place statements.
 
+        Parameters
+        ----------
+        value : tensor
+            What it becomes.
+
         Raises
         ------
         GraphStateError
             If this is a leaf that requires grad and recording is on.
+
+        Examples
+        --------
+        >>> import everyo as eo
+        >>> x = eo.zeros(2)
+        >>> x.assign(eo.ones(2))
+        >>> print(x)
+        [1. 1.]
         """
         if staging.get() is not None and not value.level:  # the program does it, at each call
             value = op.alias(value)

@@ -110,6 +110,14 @@ def load_safetensors(path: str | os.PathLike[str], device: str | None = None) ->
         If the file is corrupt or truncated, or the safetensors package is missing.
     FileNotFoundError
         If there is no such file.
+
+    Examples
+    --------
+    >>> import everyo as eo, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "weights.safetensors"
+    >>> eo.io.save_safetensors({"w": eo.ones(2)}, path)
+    >>> eo.io.load_safetensors(path)["w"].tolist()
+    [1.0, 1.0]
     """
     package = _package()
     try:

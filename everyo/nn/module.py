@@ -181,6 +181,13 @@ class Module:
             Its value.
         persistent : bool, default True
             Whether `state_dict` includes it.
+
+        Raises
+        ------
+        ArgumentError
+            If the name is empty, has a dot or is taken.
+        DTypeError
+            If it is no tensor.
         """
         self._check_name(name)
         if name not in self._buffer_names() and hasattr(self, name):
@@ -195,7 +202,15 @@ class Module:
         setattr(self, name, tensor)
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
-        """Set a parameter under a name that is computed: ``setattr``, but None or a `Parameter` only."""
+        """Set a parameter under a name that is computed: ``setattr``, but None or a `Parameter` only.
+
+        Raises
+        ------
+        ArgumentError
+            If the name is empty or has a dot.
+        DTypeError
+            If it is no parameter.
+        """
         self._check_name(name)
         if parameter is not None and not isinstance(parameter, Parameter):
             raise DTypeError(
@@ -208,7 +223,15 @@ class Module:
         setattr(self, name, parameter)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Set a sub-module under a name that is computed: ``setattr``, but None or a `Module` only."""
+        """Set a sub-module under a name that is computed: ``setattr``, but None or a `Module` only.
+
+        Raises
+        ------
+        ArgumentError
+            If the name is empty or has a dot.
+        DTypeError
+            If it is no module.
+        """
         self._check_name(name)
         if module is not None and not isinstance(module, Module):
             raise DTypeError(

@@ -121,18 +121,96 @@ def fitted(result: Any, target: Tensor) -> Any:
 
 
 def _reshape(self: Tensor, /, *shape: Any, copy: bool | None = None) -> Tensor:
-    """Return the elements in another shape, given as one tuple or as separate sizes; see `everyo.reshape`."""
+    """Return the elements in another shape, given as one tuple or as separate sizes; see `everyo.reshape`.
+
+    Parameters
+    ----------
+    *shape : int, or one sequence of int
+        The new shape; one size may be -1, which stands for what remains.
+    copy : bool, optional
+        True puts the elements into memory of their own, False refuses to.
+
+    Returns
+    -------
+    Tensor
+        Of that shape and the same dtype; the gradient gets the first shape again.
+
+    Raises
+    ------
+    ShapeError
+        If the elements do not fill the shape.
+    DTypeError
+        If a size is no integer.
+    ArgumentError
+        If they have to move and `copy` is False.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.ones(6).reshape(2, -1).shape
+    (2, 3)
+    """
     return ops.reshape(self, shape[0] if len(shape) == 1 else shape, copy=copy)
 
 
 def _transpose(self: Tensor, /, *axes: Any) -> Tensor:
-    """Return the tensor with its axes reversed or in the order given; see `everyo.transpose`."""
+    """Return the tensor with its axes reversed or in the order given; see `everyo.transpose`.
+
+    Parameters
+    ----------
+    *axes : int, or one sequence of int
+        A permutation of the axes; without it they are reversed.
+
+    Returns
+    -------
+    Tensor
+        Of the same dtype; the gradient is transposed back.
+
+    Raises
+    ------
+    ShapeError
+        If it is no permutation.
+    IndexingError
+        If there is no such axis.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.ones((2, 3, 4)).transpose(1, 0, 2).shape
+    (3, 2, 4)
+    """
     order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
     return ops.transpose(self, order)
 
 
 def _to_device(self: Tensor, device: str, /, *, stream: Any = None) -> Tensor:
-    """Return the tensor on a device, as the Array API names it; see `everyo.to`."""
+    """Return the tensor on a device, as the Array API names it; see `everyo.to`.
+
+    Parameters
+    ----------
+    device : str
+        Its name.
+    stream : None
+        No device here has streams.
+
+    Returns
+    -------
+    Tensor
+        The same one where it is there already; the gradient comes back to the first device.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such device.
+    ArgumentError
+        If a stream is given.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> eo.ones(2).to_device("cpu").device
+    'cpu'
+    """
     if stream is not None:
         raise ArgumentError(
             "no device of this tensor has streams",

@@ -336,6 +336,11 @@ class Optimizer:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over options and state that `state_dict` returned; on an error nothing has changed.
 
+        Parameters
+        ----------
+        state_dict : mapping
+            What `state_dict` of an optimizer of the same class returned.
+
         Raises
         ------
         SerializationError

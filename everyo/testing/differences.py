@@ -37,6 +37,11 @@ def numerical_gradient(f: Callable[[Any], Any], x: Any, h: float | None = None) 
         Of the kind, shape and dtype of `x`. For complex `x` it is ``dL/dx + i dL/dy`` of the real part
         L, as everywhere in EveryO.
 
+    Raises
+    ------
+    DTypeError
+        If `x` is not of floating-point or complex numbers.
+
     Examples
     --------
     >>> import everyo as eo
