@@ -48,8 +48,8 @@ __all__ = [
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     """Return ``input @ weight.T + bias``.
 
-    The gradient of the input is ``g @ weight``, that of the weight ``g.T @ input`` and that of the bias the
-    sum of `g`.
+    ``dy = dinput @ weight.T + input @ dweight.T + dbias``: for real numbers the gradient of the input is
+    ``g @ weight``, that of the weight ``g.T @ input`` and that of the bias the sum of `g`.
 
     Parameters
     ----------
