@@ -5,6 +5,7 @@ Each class also derives from the built-in exception that fits, so ``except Value
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import os
 import sys
@@ -169,6 +170,15 @@ def user_frame() -> FrameType | None:
 def user_source(frame: FrameType) -> str:
     """Return the line of a frame as it is written, or an empty string."""
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
+
+
+def user_expression(frame: FrameType) -> str:
+    """Return the part of a frame's line that is running, or an empty string where it is not known."""
+    place = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    if place is None or place[0] is None or place[0] != place[1] or place[0] != frame.f_lineno:
+        return ""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+    return line.encode()[place[2] : place[3]].decode()
 
 
 def _is_users(frame: FrameType) -> bool:

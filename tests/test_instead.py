@@ -10,11 +10,13 @@ import scipy.integrate
 import scipy.linalg
 import scipy.optimize
 import scipy.special
+import scipy.stats
 from scipy.special import log_softmax
 
 import everyo as eo
 
 X = eo.tensor([1.0, 2.0, 3.0])
+COLUMN = np.array([0.5, 1.0, 2.0], np.float32)
 CONTEXTS = {
     "grad": lambda f: eo.grad(lambda x: eo.sum(f(x)))(X),
     "jvp": lambda f: eo.jvp(f, (X,), (X,)),
@@ -111,6 +113,27 @@ CONVERSIONS = {
         r"eo\.log_softmax in place of log_softmax",
         lambda x: eo.log_softmax(x),
     ),
+    "dot": (lambda x: COLUMN.dot(x), r"write COLUMN @ x in place of COLUMN\.dot\(x\)", lambda x: COLUMN @ x),
+    "r_": (
+        lambda x: np.r_[1.0, x],
+        r"eo\.concat\(\[\.\.\.\]\) in place of np\.r_\[",
+        lambda x: eo.concat([[1.0], x]),
+    ),
+    "c_": (
+        lambda x: np.c_[x, x].sum(),
+        r"eo\.column_stack\(\[\.\.\.\]\) in place of np\.c_\[",
+        lambda x: eo.column_stack([x, x]).sum(),
+    ),
+    "cho_solve": (
+        lambda x: scipy.linalg.cho_solve((np.eye(3), True), x),
+        r"eo\.linalg\.cholesky_solve in place of",
+        lambda x: eo.linalg.cholesky_solve(x[:, None], np.eye(3, dtype="f4"))[:, 0],
+    ),
+    "the second call": (
+        lambda x: np.sin(x[0]) + scipy.special.expit(np.float32(1)) * math.exp(x[0]),
+        r"write eo\.exp in place of math\.exp",
+        lambda x: np.sin(x[0]) + scipy.special.expit(np.float32(1)) * eo.exp(x[0]),
+    ),
     "expm": (
         lambda x: scipy.linalg.expm(eo.outer(x, x) / 9).sum(),
         r"eo\.linalg\.matrix_exp in place of",
@@ -173,6 +196,7 @@ def test_an_error_of_the_users_own_stays():
             r"eo\.scipy_compat\.minimize(.|\n)*eo\.implicit\.custom_root",
         ),
         (lambda x: scipy.linalg.sinm(eo.outer(x, x)), r"use eo\.custom_vjp around it"),
+        (lambda x: scipy.stats.norm.logpdf(x), r"use the density written with functions of eo"),
     ],
 )
 def test_what_scipy_alone_has(wrong, remedy):

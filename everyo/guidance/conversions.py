@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from typing import Any
 
-from everyo.errors import user_frame, user_source
+from everyo.errors import user_expression, user_frame, user_source
 
-_CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
+_CALL = re.compile(r"([A-Za-z_][\w.]*)([(\[])")
 _STORE = re.compile(r"\s*([A-Za-z_][\w.]*)\[.*\]\s*(?:\*\*|//|[-+*/@%])?=(?!=)")
 _NUMPY = {
     "array": "eo.asarray or eo.stack", "asarray": "eo.asarray", "asanyarray": "eo.asarray",
@@ -25,9 +26,15 @@ _MATH = {
 _SCIPY = {
     "optimize": "eo.scipy_compat.minimize or least_squares for an optimum, eo.implicit.custom_root for the "
     "derivative of a solution",
+    "stats": "the density written with functions of eo, as -x * x / 2 for a normal one",
     "integrate": "eo.trapezoid or a sum over points, eo.scan for steps in time, eo.custom_vjp around SciPy",
 }
-_EXACT = {"expm": "eo.linalg.matrix_exp"}
+_EXACT = {
+    "expm": "eo.linalg.matrix_exp", "cho_solve": "eo.linalg.cholesky_solve",
+    "cho_factor": "eo.linalg.cholesky",
+}  # fmt: skip
+# What is indexed in place of a call, by the name of its class.
+_INDEXED = {"RClass": "eo.concat([...])", "CClass": "eo.column_stack([...])"}
 _NAMESPACES = ("", "special", "linalg", "fft", "scipy_compat")
 
 
@@ -37,7 +44,9 @@ def instead(otherwise: str, more: str = "") -> str:
     if frame is None:
         return otherwise
     line, names = user_source(frame), {**frame.f_globals, **frame.f_locals}
-    found = [_in_place_of(name, names) for name in _CALL.findall(line)]
+    running = user_expression(frame)
+    calls = (call for text in (running, line) for call in _CALL.findall(text))
+    found = (_in_place_of(path, opened, names) for path, opened in calls)
     known = next(filter(None, found), None)
     stored = _STORE.match(line)
     if known is None and stored is not None and type(_resolved(stored[1], names)).__module__ == "numpy":
@@ -50,13 +59,18 @@ def _resolved(path: str, names: dict[str, Any]) -> Any:
     first, *rest = path.split(".")
     found = names.get(first)
     for part in rest:
-        found = getattr(found, "__dict__", {}).get(part)
+        found = inspect.getattr_static(found, part, None)
     return found
 
 
-def _in_place_of(path: str, names: dict[str, Any]) -> str | None:
-    """Return what to write in place of a function of Python, NumPy or SciPy that a line calls."""
+def _in_place_of(path: str, opened: str, names: dict[str, Any]) -> str | None:
+    """Return what to write in place of what a line calls or indexes of Python, NumPy or SciPy."""
     called = _resolved(path, names)
+    if opened == "[":
+        return _written(_INDEXED.get(type(called).__name__), f"{path}[...]")
+    owner, _, method = path.rpartition(".")
+    if method == "dot" and type(_resolved(owner, names)).__module__ == "numpy":
+        return f"write {owner} @ x in place of {path}(x)"
     module, name = getattr(called, "__module__", None), getattr(called, "__name__", "")
     root, _, package = str(module).partition(".")
     if root in ("math", "cmath"):
