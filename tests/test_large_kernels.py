@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import everyo as eo
+from everyo.core.registry import op
 
 
 def gradient(function, x):
@@ -175,3 +176,59 @@ def test_the_variance_of_equal_elements_is_zero_and_that_of_distant_ones_exact()
     x = np.array([[1.0, 2.0, 4.0], [0.0, 0.5, -0.5]]) * 2.0**-20 + 2.0**30
     exact = [float(np.var([Fraction(v) for v in row])) for row in x]
     np.testing.assert_allclose(eo.var(x, axis=1).numpy(), exact, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize(("n", "k", "lead"), [(150, 1, ()), (129, 3, (2,)), (64, 1, (2,)), (128, 5, ())])
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("unit", [False, True])
+def test_the_triangle_of_a_product_is_that_of_the_whole(dtype, n, k, lead, upper, unit):
+    draw = np.random.default_rng(0)
+    left, right = (draw.normal(size=(*lead, n, k)).astype(dtype) for _ in range(2))
+    found = op.triangle_of_product(left, right, upper=upper, unit=unit)
+    whole = left @ np.swapaxes(right, -1, -2)
+    expected = np.triu(whole, int(unit)) if upper else np.tril(whole, -int(unit))
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == "float32" else 1e-13, atol=1e-7)
+    np.testing.assert_array_equal(found == 0, expected == 0)
+
+
+def test_an_infinite_solution_reaches_its_own_elements_of_the_triangle_alone():
+    left, right = np.ones((80, 1)), np.ones((80, 1))
+    left[3], right[5] = np.inf, np.nan
+    found = op.triangle_of_product(left, right, upper=True, unit=False)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(found, np.triu(left * right.T))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("columns", [None, 1, 4])
+def test_slopes_of_large_triangular_systems(dtype, columns):
+    draw, n = np.random.default_rng(0), 100
+
+    def normal(*shape):
+        x = draw.normal(size=shape)
+        return x if dtype == "float64" else x + 1j * draw.normal(size=shape)
+
+    factor = normal(n, n) / n + np.eye(n)
+    b, w = (normal(n) if columns is None else normal(n, columns) for _ in range(2))
+    t, s = normal(n, n), normal(*b.shape)
+    functions = {
+        "triangular": (
+            lambda l, b: eo.linalg.solve_triangular(l, b, upper=False),
+            lambda l, b: np.linalg.solve(np.tril(l), b),
+        ),
+        "cholesky": (
+            lambda l, b: eo.linalg.cholesky_solve(b, l),
+            lambda l, b: np.linalg.solve(np.tril(l) @ np.tril(l).conj().T, b),
+        ),
+    }
+    for f, reference in functions.values():
+        ahead, behind = (reference(factor + h * t, b + h * s) for h in (1e-6, -1e-6))
+        along = (ahead - behind) / 2e-6
+        point = eo.asarray(factor), eo.asarray(b)
+        found = eo.jvp(f, point, (eo.asarray(t), eo.asarray(s)))[1].numpy()
+        np.testing.assert_allclose(found, along, rtol=1e-6, atol=1e-6)
+        slopes = eo.grad(lambda l, b, f=f: eo.sum(eo.real(f(l, b) * w)), argnums=(0, 1))(*point)
+        inner = sum(np.sum((g.numpy().conj() * d).real) for g, d in zip(slopes, (t, s), strict=True))
+        np.testing.assert_allclose(inner, np.sum((along * w).real), rtol=1e-7)

@@ -325,7 +325,8 @@ def _restorations(primitive: Primitive, arrays: Sequence[Any], out: Any, needed:
     None may also stand in place of one that was neither.
     """
     pointwise = primitive.family == "elementwise"
-    shape, dtype = out.shape, out.dtype
+    whole = out[0] if out.__class__ is tuple else out  # several results of one shape and dtype
+    shape, dtype = whole.shape, whole.dtype
     layouts: list[Any] = []
     differ = False
     for i in needed:

@@ -26,7 +26,7 @@ from everyo.ops.linalg.common import (
     same_layout,
     square,
 )
-from everyo.ops.linalg.solving import with_columns
+from everyo.ops.linalg.solving import solution_specs, solve_batch, with_columns
 from everyo.ops.linalg.triangular import solver
 from everyo.ops.reductions import conjugate, inexact
 from everyo.ops.signatures import explained
@@ -210,12 +210,60 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
     return adjoint(lower) if as_flag(upper, "upper", "cholesky") else lower
 
 
+def _solutions_vjp(g: dict[int, Any], needs: Any, l: Any, out: Any) -> list[Any]:
+    inner, solution = out
+    middle = _solved(l, conjugate(g[1])) if 1 in g else None
+    right = g.get(0) if middle is None else conjugate(middle)
+    w = _solved_transposed(l, right + g[0] if middle is not None and 0 in g else right)
+    if not needs[0]:
+        return [None, w]
+    left, right = w, inner
+    if middle is not None:
+        axis = len(w.shape) - 1
+        left = op.concat(w, conjugate(solution), axis=axis)
+        right = op.concat(inner, middle, axis=axis)
+    return [op.triangle_of_product(-left, right, upper=False, unit=False), w]
+
+
+def _solutions_jvp(tangents: Any, l: Any, out: Any) -> tuple[Any, Any]:
+    inner, solution = out
+    t1, right = tangents
+    if t1 is not None:
+        t1 = op.tril(t1, k=0)
+        right = -(t1 @ inner) if right is None else right - t1 @ inner
+    first = _solved(l, right)
+    second = first if t1 is None else first - adjoint(t1) @ solution
+    return first, conjugate(_solved_transposed(l, conjugate(second)))
+
+
+@primitive(
+    _solutions_vjp,
+    _solutions_jvp,
+    samples=lambda: [
+        sample(made(3, 3, diagonal=2.0), (3, 2)),
+        sample(made(2, 2, 2, diagonal=-2.0), (2, 1)),
+        sample(made(2, 2, diagonal=2.0), (2, 2, 2)),
+        sample((0, 0), (0, 1)),
+    ],
+    batch=solve_batch,
+    broadcasts=True,
+    specs=lambda examples, params: 2 * solution_specs(examples, params),
+    linear_in=(1,),
+)
+def _cholesky_solutions(xp: Any, l: Any, b: Any) -> Any:
+    """Return ``inner`` and x with ``l @ inner = b`` and ``l.mH @ x = inner`` for lower factors `l`."""
+    inner = _solved(l, b)
+    return inner, xp.conj(_solved_transposed(l, xp.conj(inner)))
+
+
 @explained
 def cholesky_solve(b: Any, l: Any, /, *, upper: bool = False) -> Tensor:
     """Return the solution x of ``a @ x = b`` for a matrix whose Cholesky factor is known.
 
     ``dx = a^-1 (db - da x)`` with ``da = dl l.mH + l dl.mH``: as `solve` of the matrix that the factor is of.
     Source: Giles (2008), An extended collection of matrix derivative results.
+    With ``l @ y = b`` and, for the gradient g of x, ``l @ p = g`` and ``l.mH @ w = p``, ``db = w`` and ``dl``
+    is the lower triangle of ``-w @ y.mH - x @ p.mH``.
 
     Parameters
     ----------
@@ -257,10 +305,4 @@ def cholesky_solve(b: Any, l: Any, /, *, upper: bool = False) -> Tensor:
         )
     l, b = alike(square(l, "cholesky_solve"), inexact(b))
     lower = adjoint(l) if as_flag(upper, "upper", "cholesky_solve") else l
-    return with_columns(_twice_solved, lower, b, "cholesky_solve")
-
-
-def _twice_solved(lower: Tensor, b: Tensor) -> Tensor:
-    params = {"upper": False, "unit": False}
-    inner = apply(op.solve_triangular, (lower, b), {"transposed": False, **params})
-    return conjugate(apply(op.solve_triangular, (lower, conjugate(inner)), {"transposed": True, **params}))
+    return with_columns(lambda l, b: apply(_cholesky_solutions, (l, b))[1], lower, b, "cholesky_solve")

@@ -13,7 +13,7 @@ from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensors
-from everyo.ops.families import primitive
+from everyo.ops.families import bilinear, primitive
 from everyo.ops.linalg.common import (
     alike,
     broadcast,
@@ -22,6 +22,7 @@ from everyo.ops.linalg.common import (
     has_scipy,
     joined,
     made,
+    matrixwise,
     singular,
     square,
 )
@@ -37,14 +38,54 @@ def triangle(x: Any, upper: bool, unit: bool) -> Any:
     return op.triu(x, k=int(unit)) if upper else op.tril(x, k=-int(unit))
 
 
+BLOCK = 64  # rows of a product that are computed at a time
+
+
+def _triangle_samples() -> list[Sample]:
+    pairs = [((3, 1), (3, 1)), ((3, 2), (3, 2)), ((2, 3, 2), (2, 3, 2)), ((0, 1), (0, 1)), ((2, 0), (2, 0))]
+    return [sample(*pair, upper=u, unit=d) for pair in pairs for u in (False, True) for d in (False, True)]
+
+
+@bilinear(
+    lambda g, x2, upper, unit: triangle(g, upper, unit) @ x2,
+    lambda g, x1, upper, unit: op.matrix_transpose(triangle(g, upper, unit)) @ x1,
+    samples=_triangle_samples,
+    batch=matrixwise,
+)
+def _triangle_of_product(xp: Any, x1: Any, x2: Any, *, upper: bool, unit: bool) -> Any:
+    """Return the triangles of the matrices ``x1 @ x2.mT``; the blocks beside them are not computed."""
+    n, k = x1.shape[-2:]
+    if k == 1:  # NumPy does not hand products of one column and one row over to BLAS
+        x1, x2 = (xp.concatenate([x, xp.zeros_like(x)], axis=-1) for x in (x1, x2))
+    right = xp.matrix_transpose(x2)
+    out = xp.empty((*x1.shape[:-1], n), dtype=joined(x1.dtype, x2.dtype))
+    beside = ~xp.tri(min(n, BLOCK), k=-int(unit), dtype=bool)
+    beside = beside.T if upper else beside
+    for i in entries(out.shape) if n > BLOCK else (...,):
+        _fill_triangle(xp, x1[i], right[i], out[i], upper, beside)
+    return out
+
+
+def _fill_triangle(xp: Any, left: Any, right: Any, out: Any, upper: bool, beside: Any) -> None:
+    n = out.shape[-1]
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        rows, before, behind = slice(start, stop), slice(0, stop), slice(start, n)
+        kept, cleared = (behind, slice(0, start)) if upper else (before, slice(stop, n))
+        xp.matmul(left[..., rows, :], right[..., kept], out=out[..., rows, kept])
+        out[..., rows, cleared] = 0
+        square = out[..., rows, rows]
+        xp.copyto(square, 0, where=beside[: stop - start, : stop - start])
+
+
 def _triangular_vjp(
     g: Any, needs: Any, x1: Any, out: Any, upper: bool, transposed: bool, unit: bool
 ) -> list[Any]:
     w = op.solve_triangular(x1, g, upper=upper, transposed=not transposed, unit=unit)
     if not needs[0]:
         return [None, w]
-    cotangent = out @ op.matrix_transpose(w) if transposed else w @ op.matrix_transpose(out)
-    return [-triangle(cotangent, upper, unit), w]
+    x, y = (out, -w) if transposed else (-w, out)
+    return [op.triangle_of_product(x, y, upper=upper, unit=unit), w]
 
 
 def _triangular_jvp(tangents: Any, x1: Any, out: Any, upper: bool, transposed: bool, unit: bool) -> Any:
