@@ -135,3 +135,21 @@ def test_logsumexp_of_weighted_terms():
     assert eo.logsumexp(np.zeros(70000, "f2"), b=np.ones((), "f2")).dtype == eo.float16
     compiled = eo.compile(lambda x, b: eo.logsumexp(x, 1, b))
     np.testing.assert_allclose(compiled(x, b).numpy(), eo.logsumexp(x, 1, b).numpy(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, eo.asarray, tuple])
+def test_positions_of_cuts_may_be_an_array(kind):
+    x, places = np.arange(12.0).reshape(4, 3), kind([1, 3])
+    for name in ("split", "array_split", "vsplit"):
+        for f in (getattr(eo, name), getattr(np, name)):
+            parts = f(eo.asarray(x), places)
+            for ours, theirs in zip(parts, getattr(np, name)(x, [1, 3]), strict=True):
+                np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
+def test_unscaled_covariances_of_several_columns():
+    x, y = np.arange(5.0), RNG.normal(size=(5, 2))
+    for values in (y, y[:, 0]):
+        ours, theirs = (f(x, values, 1, cov="unscaled")[1] for f in (eo.polyfit, np.polyfit))
+        assert ours.shape == theirs.shape
+        np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-12)

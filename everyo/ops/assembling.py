@@ -12,7 +12,7 @@ from everyo.ops.axes import as_integer, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, normalize_shape
 from everyo.ops.docstrings import described
 from everyo.ops.gathering import nonzero
-from everyo.ops.joining import array_split, concat, split
+from everyo.ops.joining import concat, split
 from everyo.ops.known import is_known
 from everyo.ops.rearranging import diag, flip, tile
 from everyo.ops.shape import atleast_1d, expand_dims, moveaxis, ravel, reshape
@@ -224,7 +224,7 @@ def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
 
 
 def _split(x: Tensor, sections: Any, axis: int) -> list[Tensor]:
-    return (array_split if isinstance(sections, Sequence) else split)(x, sections, axis)
+    return split(x, sections, axis)
 
 
 @explained

@@ -119,7 +119,9 @@ def polyfit(
     if cov is False:
         return fitted
     spread = inv(op.matmul(op.matrix_transpose(left / scale), left / scale)) / outer(scale, scale)
-    return fitted, spread if cov == "unscaled" else _scaled(spread, left, columns, solution, y)
+    if cov != "unscaled":
+        return fitted, _scaled(spread, left, columns, solution, y)
+    return fitted, spread if y.ndim == 1 else op.reshape(spread, shape=(*spread.shape, 1))
 
 
 def _scaled(spread: Tensor, left: Tensor, columns: Tensor, solution: Tensor, y: Tensor) -> Tensor:
