@@ -39,6 +39,14 @@ def added(x):
     return total.sum()
 
 
+def read(x):
+    return COLUMN[eo.argmax(x)] * x
+
+
+def read_from_a_tensor(x):
+    return eo.asarray(COLUMN)[eo.argmax(x)] * x
+
+
 def stored_row(x):
     rows = np.zeros((2, 3))
     rows[0] = x
@@ -184,6 +192,14 @@ def test_an_error_of_the_users_own_stays():
         eo.grad(f)(1.0)
     assert type(caught.value) is ValueError
     assert isinstance(caught.value.__cause__, eo.GraphStateError)
+
+
+@pytest.mark.parametrize("context", ["vmap", "compile", "compiled gradient"])
+def test_an_array_that_is_read_where_a_tensor_says(context):
+    remedy = r"write eo\.asarray\(COLUMN\)\[eo\.argmax\(x\)\] in place of COLUMN\[eo\.argmax\(x\)\]"
+    with pytest.raises(eo.EveryOError, match=remedy):
+        CONTEXTS[context](read)
+    CONTEXTS[context](read_from_a_tensor)
 
 
 @pytest.mark.parametrize(

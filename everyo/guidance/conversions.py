@@ -11,6 +11,7 @@ from everyo.errors import user_expression, user_frame, user_source
 
 _CALL = re.compile(r"([A-Za-z_][\w.]*)([(\[])")
 _STORE = re.compile(r"\s*([A-Za-z_][\w.]*)\[.*\]\s*(?:\*\*|//|[-+*/@%])?=(?!=)")
+_READ = re.compile(r"([A-Za-z_][\w.]*)\[(.*)\]")
 _NUMPY = {
     "array": "eo.asarray or eo.stack", "asarray": "eo.asarray", "asanyarray": "eo.asarray",
     "ascontiguousarray": "eo.asarray", "full": "eo.full", "full_like": "eo.full_like",
@@ -48,9 +49,11 @@ def instead(otherwise: str, more: str = "") -> str:
     calls = (call for text in (running, line) for call in _CALL.findall(text))
     found = (_in_place_of(path, opened, names) for path, opened in calls)
     known = next(filter(None, found), None)
-    stored = _STORE.match(line)
+    stored, read = _STORE.match(line), _READ.fullmatch(running)
     if known is None and stored is not None and type(_resolved(stored[1], names)).__module__ == "numpy":
         known = f"make {stored[1]} a tensor, with eo.zeros in place of np.zeros, or eo.asarray({stored[1]})"
+    if known is None and read is not None and type(_resolved(read[1], names)).__module__ == "numpy":
+        known = f"write eo.asarray({read[1]})[{read[2]}] in place of {running}"
     return otherwise if known is None else known + more
 
 
