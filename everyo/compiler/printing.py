@@ -11,7 +11,8 @@ from everyo.core.traced import staging
 def debug_print(template: str, *values: Any) -> None:
     """Print values; inside a compiled function, each time that this place is reached.
 
-    Printing has no part in derivatives; of a tensor that requires grad, or is traced, the value is shown.
+    Printing has no part in derivatives: under `grad` and `jvp` the values of tensors are shown, and under
+    `vmap` the whole batch.
 
     Parameters
     ----------

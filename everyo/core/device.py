@@ -180,8 +180,6 @@ def common_backend(arrays: Iterable[Any], operation: str) -> Backend:
 def available_devices() -> list[str]:
     """Return the names of the devices that have a backend.
 
-    A tensor that is copied from one to the other keeps its gradient (`to`).
-
     Returns
     -------
     list of str

@@ -45,7 +45,7 @@ def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, generator: Any
     Raises
     ------
     DTypeError
-        If `tensor` has no float dtype, or `generator` is none.
+        If `tensor` has no float dtype, or `generator` is no generator.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
     Raises
     ------
     DTypeError
-        If `tensor` has no float dtype, or `generator` is none.
+        If `tensor` has no float dtype, or `generator` is no generator.
     ArgumentError
         If `std` is negative.
 
@@ -105,6 +105,11 @@ def constant_(tensor: Tensor, value: float) -> Tensor:
     -------
     Tensor
         `tensor` itself.
+
+    Raises
+    ------
+    ValueError
+        If `value` is no number.
 
     Examples
     --------
@@ -194,7 +199,7 @@ def kaiming_uniform_(
     ShapeError
         If the weight has less than two axes.
     DTypeError
-        If it has no float dtype, or `generator` is none.
+        If it has no float dtype, or `generator` is no generator.
     ArgumentError
         If there is no such mode or nonlinearity.
 
@@ -243,7 +248,7 @@ def kaiming_normal_(
     ShapeError
         If the weight has less than two axes.
     DTypeError
-        If it has no float dtype, or `generator` is none.
+        If it has no float dtype, or `generator` is no generator.
     ArgumentError
         If there is no such mode or nonlinearity.
 
@@ -281,7 +286,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
     ShapeError
         If the weight has less than two axes.
     DTypeError
-        If it has no float dtype, or `generator` is none.
+        If it has no float dtype, or `generator` is no generator.
 
     Examples
     --------
@@ -318,7 +323,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
     ShapeError
         If the weight has less than two axes.
     DTypeError
-        If it has no float dtype, or `generator` is none.
+        If it has no float dtype, or `generator` is no generator.
     ArgumentError
         If `gain` is negative.
 

@@ -69,6 +69,11 @@ def relative_error(analytic: Any, numeric: Any) -> Any:
     float or numpy.ndarray
         A float for two numbers.
 
+    Raises
+    ------
+    ValueError
+        If the shapes do not broadcast.
+
     Examples
     --------
     >>> import everyo as eo
