@@ -518,3 +518,25 @@ def test_archives_keep_what_is_given_by_name(save, tmp_path):
         np.testing.assert_array_equal(found["args"], [5.0, 5.0])
     with pytest.raises(GraphStateError, match="would lose its graph"):
         save(tmp_path / "b.npz", w=eo.ones(2).requires_grad_())
+
+
+def test_forms_of_calls_are_told_apart_after_the_first_of_each():
+    """The way of its arguments is kept for each form of a call; a value without a place has another."""
+    x = eo.asarray(np.arange(6.0).reshape(2, 3))
+    for _ in range(2):
+        assert np.sum(x).item() == np.sum(x, None).item() == np.sum(a=x, axis=None).item() == 15
+        assert np.sum(x, 1).tolist() == np.sum(x, axis=1).tolist() == np.sum(axis=1, a=x).tolist() == [3, 12]
+        assert np.sum(x, axis=0, keepdims=True).shape == (1, 3)
+        target = eo.zeros((2,), dtype="float64")
+        assert np.sum(x, axis=1, out=target) is target
+        assert target.tolist() == [3, 12]
+        assert np.concatenate([x, x], axis=1, out=None).shape == (2, 6)
+        assert np.concatenate([x, x], dtype="float32").dtype == eo.float32
+        with pytest.raises(eo.EveryOError, match=r"casting|dtype"):
+            np.concatenate([x, x], dtype="int8", casting="no")
+        assert np.partition(x, 1, kind="introselect").shape == (2, 3)
+        with pytest.raises(UnsupportedOperationError, match="overwrite_input"):
+            np.median(x, overwrite_input=True)
+        assert np.median(x, overwrite_input=False).item() == 2.5
+        with pytest.raises(TypeError):
+            np.sum(x, no_such_argument=1)

@@ -41,9 +41,16 @@ def array_function(
     UnsupportedOperationError
         If there is no such function here, or an argument that it has not.
     """
+    for kind in types:
+        if not _known(kind):
+            return NotImplemented
+    route = _route(function, len(args), tuple(options))
+    if route is not None:
+        with in_double_precision():
+            result = route(args, options)
+        if result is not NOT_SPECIAL:
+            return result
     source = origin(function)
-    if not all(_known(kind) for kind in types):
-        return NotImplemented
     if source is None:
         name = f"{function.__module__}.{function.__name__}"
         raise unsupported(
@@ -56,7 +63,7 @@ def array_function(
         return _on_arrays(function, args, options, _constant)
     given = _arguments(function, args, options)
     out = given.pop("out", None)
-    special = _SPECIAL.get(f"{source[0]}.{source[1]}" if source[0] else source[1])
+    special = _special(source)
     with in_double_precision():
         result = NOT_SPECIAL if special is None else special(**given)
         if result is NOT_SPECIAL:
@@ -64,6 +71,65 @@ def array_function(
     return result if out is None else into(out, result, name)
 
 
+def _special(source: tuple[str, str]) -> Callable[..., Any] | None:
+    return _SPECIAL.get(".".join(filter(None, source)))
+
+
+class _Route:
+    """How the arguments of one form of call of a NumPy function reach its counterpart here.
+
+    Found once for a function, a number of arguments and the names of the others. It serves calls in which
+    every argument has its place; all else, errors too, is seen to argument by argument.
+    """
+
+    def __init__(self, function: Any, target: Any, special: Any, names: Sequence[str]) -> None:
+        theirs, ours = signature(function).parameters, _parameters(target)
+        positions = _positions(theirs)
+        self.target, self.special, self.names = target, special, names
+        self.places = [_slot(name, positions.get(name), theirs[name], ours) for name in names]
+        self.silent = [theirs[name].default is None for name in names]
+        self.first = [p.name for p in ours.parameters.values() if p.kind is p.POSITIONAL_ONLY]
+        self.defaults = _defaults(theirs, ours)
+
+    def __call__(self, args: Sequence[Any], options: dict[str, Any]) -> Any:
+        """Return the result; `NOT_SPECIAL` if an argument has no place."""
+        values = [*args, *options.values()]
+        said = [
+            i for i, v in enumerate(values) if v is not no_value and (v is not None or not self.silent[i])
+        ]
+        if self.special is not None:
+            given = {self.names[i]: values[i] for i in said}
+            result = NOT_SPECIAL if "out" in given else self.special(**given)
+            if result is not NOT_SPECIAL:
+                return result
+        named: dict[Any, Any] = dict(self.defaults)
+        for i in said:
+            named[self.places[i]] = values[i]
+        if None in named or not all(name in named for name in self.first):
+            return NOT_SPECIAL
+        return self.target(*[named.pop(name) for name in self.first], **named)
+
+
+@functools.lru_cache(maxsize=4096)
+def _route(function: Any, count: int, keys: tuple[str, ...]) -> _Route | None:
+    """Return the way of calls with so many arguments by position and these names; None if there is none."""
+    source, target = origin(function), counterpart(function)
+    if source is None or target is None:
+        return None
+    try:
+        bound = signature(function).bind(*[None] * count, **dict.fromkeys(keys))
+    except TypeError:
+        return None
+    theirs, ours = bound.signature.parameters, _parameters(target).parameters
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    taken = [theirs[n] for n in bound.arguments] + [p for p in ours.values() if p.annotation != "Never"]
+    if any(p.kind in several for p in taken):
+        return None
+    by_position = [n for n, p in theirs.items() if p.kind in _POSITIONAL][:count]
+    return _Route(function, target, _special(source), [*by_position, *keys])
+
+
+@functools.lru_cache(maxsize=256)
 def _known(kind: type) -> bool:
     return issubclass(kind, Tensor) or any(base.__module__ == "numpy" for base in kind.__mro__[:-1])
 
@@ -93,7 +159,7 @@ def _translated(function: Any, name: str, given: dict[str, Any]) -> Any:
         remedy = "compute on x.detach().numpy() where no derivative is needed, or define an eo.custom_vjp"
         raise unsupported(name, _arrays(given), f"the function {name}", remedy)
     ours, theirs = _parameters(target), signature(function).parameters
-    positions = {key: i for i, key in enumerate(k for k, p in theirs.items() if p.kind in _POSITIONAL)}
+    positions = _positions(theirs)
     slots: dict[str, Any] = {}
     for key, value in given.items():
         slot = _slot(key, positions.get(key), theirs.get(key), ours)
@@ -105,6 +171,11 @@ def _translated(function: Any, name: str, given: dict[str, Any]) -> Any:
     slots = {**_defaults(theirs, ours), **slots}
     call = inspect.BoundArguments(ours, {key: slots[key] for key in ours.parameters if key in slots})
     return target(*call.args, **call.kwargs)
+
+
+def _positions(theirs: Mapping[str, inspect.Parameter]) -> dict[str, int]:
+    """Return the places of the parameters that may be given by position."""
+    return {key: i for i, key in enumerate(k for k, p in theirs.items() if p.kind in _POSITIONAL)}
 
 
 def _defaults(theirs: Mapping[str, inspect.Parameter], ours: inspect.Signature) -> dict[str, Any]:
