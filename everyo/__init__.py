@@ -185,12 +185,12 @@ if _TYPE_CHECKING:
     from everyo.ops.nan_reductions import nancumprod as nancumprod
     from everyo.ops.nan_reductions import nancumsum as nancumsum
     from everyo.ops.nan_reductions import nanmax as nanmax
-    from everyo.ops.nan_reductions import nanmean as nanmean
     from everyo.ops.nan_reductions import nanmin as nanmin
     from everyo.ops.nan_reductions import nanprod as nanprod
-    from everyo.ops.nan_reductions import nanstd as nanstd
     from everyo.ops.nan_reductions import nansum as nansum
-    from everyo.ops.nan_reductions import nanvar as nanvar
+    from everyo.ops.nan_statistics import nanmean as nanmean
+    from everyo.ops.nan_statistics import nanstd as nanstd
+    from everyo.ops.nan_statistics import nanvar as nanvar
     from everyo.ops.order_statistics import median as median
     from everyo.ops.order_statistics import nanmedian as nanmedian
     from everyo.ops.order_statistics import nanpercentile as nanpercentile

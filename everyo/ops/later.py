@@ -34,9 +34,9 @@ TOP_LEVEL: dict[str, tuple[str, ...]] = {
         "median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile",
     ),
     "everyo.ops.nan_reductions": (
-        "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod",
-        "nanstd", "nansum", "nanvar",
+        "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmin", "nanprod", "nansum",
     ),
+    "everyo.ops.nan_statistics": ("nanmean", "nanstd", "nanvar"),
     "everyo.ops.scattering": (
         "index_copy", "index_fill", "index_reduce", "index_select", "scatter", "scatter_reduce",
     ),

@@ -11,7 +11,7 @@ from everyo.core.dtypes import float16, float32
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, describe
-from everyo.ops import nan_reductions
+from everyo.ops import nan_reductions, nan_statistics  # noqa: F401  its primitive
 from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.reductions import Axis, conjugate, count, inexact, real_part, reduce
