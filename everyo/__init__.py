@@ -243,11 +243,6 @@ if _TYPE_CHECKING:
     from everyo.ops.sets import setdiff1d as setdiff1d
     from everyo.ops.sets import setxor1d as setxor1d
     from everyo.ops.sets import union1d as union1d
-    from everyo.ops.sets import unique as unique
-    from everyo.ops.sets import unique_all as unique_all
-    from everyo.ops.sets import unique_counts as unique_counts
-    from everyo.ops.sets import unique_inverse as unique_inverse
-    from everyo.ops.sets import unique_values as unique_values
     from everyo.ops.slicewise import apply_along_axis as apply_along_axis
     from everyo.ops.slicewise import apply_over_axes as apply_over_axes
     from everyo.ops.slicewise import rot90 as rot90
@@ -256,6 +251,11 @@ if _TYPE_CHECKING:
     from everyo.ops.special.top_level import sinc as sinc
     from everyo.ops.standardizing import layer_norm as layer_norm
     from everyo.ops.stochastic import dropout as dropout
+    from everyo.ops.unique_elements import unique as unique
+    from everyo.ops.unique_elements import unique_all as unique_all
+    from everyo.ops.unique_elements import unique_counts as unique_counts
+    from everyo.ops.unique_elements import unique_inverse as unique_inverse
+    from everyo.ops.unique_elements import unique_values as unique_values
     from everyo.ops.vector_products import vdot as vdot
     from everyo.ops.window_reductions import reduce_window as reduce_window
     from everyo.ops.window_reductions import sliding_window_view as sliding_window_view
