@@ -89,6 +89,7 @@ if _TYPE_CHECKING:
     from everyo.ops.assembling import rollaxis as rollaxis
     from everyo.ops.assembling import trim_zeros as trim_zeros
     from everyo.ops.assembling import vsplit as vsplit
+    from everyo.ops.bin_edges import histogram_bin_edges as histogram_bin_edges
     from everyo.ops.bits import bitwise_count as bitwise_count
     from everyo.ops.bits import bitwise_not as bitwise_not
     from everyo.ops.bits import invert as invert
@@ -158,7 +159,6 @@ if _TYPE_CHECKING:
     from everyo.ops.histograms import bincount as bincount
     from everyo.ops.histograms import histogram as histogram
     from everyo.ops.histograms import histogram2d as histogram2d
-    from everyo.ops.histograms import histogram_bin_edges as histogram_bin_edges
     from everyo.ops.histograms import histogramdd as histogramdd
     from everyo.ops.insertions import delete as delete
     from everyo.ops.insertions import insert as insert

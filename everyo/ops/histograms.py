@@ -15,15 +15,14 @@ from everyo.core.samples import Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.ops.axes import as_flag, as_integer
-from everyo.ops.creation import as_tensor, as_tensors, real_number, weak
+from everyo.ops.bin_edges import edges_of, flattened
+from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.families import primitive
 from everyo.ops.joining import unstack
-from everyo.ops.known import everywhere, is_known
-from everyo.ops.ranges import linspace
-from everyo.ops.shape import apart
+from everyo.ops.known import is_known
 from everyo.ops.signatures import explained
 
-__all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
+__all__ = ["bincount", "histogram", "histogram2d", "histogramdd"]
 
 _DISCRETE: dict[str, Any] = {"family": "discrete", "missing": "its result is discrete"}
 Histogram = tuple[Tensor, Tensor]
@@ -154,136 +153,6 @@ def _sums(weights: Any, places: Any, length: int) -> Tensor:
     return sums if sums.dtype == dtype else op.astype(sums, dtype=dtype)
 
 
-# ---- edges of bins
-
-
-@primitive(
-    None,
-    None,
-    samples=lambda: [sample(Values([0.0, 1.0, 1.5, 4.0]), method="sturges", low=None, high=None)],
-    batch=refused(
-        "the number of bins differs from example to example",
-        "pass the number of bins, or their edges",
-    ),
-    shaped_by_values=True,
-    **_DISCRETE,
-)
-def _chosen_edges(xp: Any, x: Any, *, method: str, low: float | None, high: float | None) -> Any:
-    return xp.histogram_bin_edges(x, bins=method, range=None if low is None else (low, high))
-
-
-def _bounds(range: Any, operation: str) -> tuple[float, float]:
-    """Return the given ends of the bins."""
-    try:
-        low, high = (real_number(v, operation, "an end of the range") for v in range)
-    except (TypeError, ValueError):
-        low, high = math.nan, math.nan
-    if not low <= high or math.isinf(low) or math.isinf(high):
-        raise ArgumentError(
-            "there is no such range",
-            operation=operation,
-            expected="two finite numbers, the smaller one first",
-            found=repr(range),
-        )
-    return low, high
-
-
-def _require_finite(x: Tensor, operation: str, *ends: Tensor) -> None:
-    if is_known(x) and not all(everywhere(op.isfinite(part.data)) for part in ends or (x,)):
-        raise ArgumentError(
-            "the range of the elements is not finite",
-            operation=operation,
-            inputs=describe(x),
-            expected="finite elements, or a range",
-            found="an infinity or NaN",
-            remedy="pass range=(low, high), or the edges of the bins",
-        )
-
-
-def _edges(x: Tensor, bins: Any, range: Any, operation: str) -> tuple[Tensor, bool]:
-    """Return the edges of the bins, and whether they are evenly spaced."""
-    if isinstance(bins, str):
-        low, high = (None, None) if range is None else _bounds(range, operation)
-        if range is None:
-            _require_finite(x, operation)
-        bins = apply(_chosen_edges, (x,), {"method": bins, "low": low, "high": high}).shape[0] - 1
-    given = weak(bins, [x], operation) if x.dtype.kind == "f" else as_tensor(bins, x)
-    if given.ndim:
-        _require_order(given, operation)
-        return apart(given), False
-    count = as_integer(bins, "the number of bins", operation)
-    if count < 1:
-        raise ArgumentError(
-            "there must be at least one bin", operation=operation, expected="bins >= 1", found=str(count)
-        )
-    low, high = (0.0, 1.0) if range is None else _bounds(range, operation)
-    if range is not None or not x.size:
-        low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
-        wide = x.dtype if x.dtype.kind == "f" else as_dtype("float64")
-        return linspace(low, high, count + 1, dtype=wide, device=x.device), True
-    ends = [op.astype(f(x, axis=None, keepdims=False), dtype=as_dtype("float64")) for f in (op.min, op.max)]
-    _require_finite(x, operation, *ends)
-    flat = op.equal(*ends)
-    low, high = (op.where(flat, e + d, e) for e, d in zip(ends, (-0.5, 0.5)))
-    numbers = x.backend.asarray(x.backend.xp.arange(count + 1.0), None, x.device)
-    edges = op.where(numbers == count, high, (high - low) / count * numbers + low)
-    return op.astype(edges, dtype=x.dtype) if x.dtype.kind == "f" else edges, True
-
-
-def _require_order(edges: Tensor, operation: str) -> None:
-    vector = edges.ndim == 1 and edges.size > 0
-    if not vector or (is_known(edges) and not everywhere(edges.data[:-1] <= edges.data[1:])):
-        raise ArgumentError(
-            "the edges must be numbers in ascending order",
-            operation=operation,
-            inputs=describe(edges),
-            expected="a vector",
-            found=f"shape {tuple(edges.shape)}",
-            remedy="sort them: eo.sort(bins)",
-        )
-
-
-@explained
-def histogram_bin_edges(x: Any, /, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
-    """Edges of the bins that `histogram` would use.
-
-    By default their gradient is that of the smallest and the largest element, between which they lie evenly.
-
-    Parameters
-    ----------
-    x : tensor
-        Real, of any shape.
-    bins : int, tensor or str, default 10
-        The number of bins of one width, their edges, or a rule for their number, as in `histogram`.
-    range : pair of numbers, optional
-        Where the bins begin and end; by default at the smallest and largest element.
-    weights : tensor, optional
-        Allowed for NumPy's sake; it changes nothing.
-
-    Returns
-    -------
-    Tensor
-        A vector with one element more than there are bins: of the dtype of `x`, or float64 for integers.
-        Given edges stay as they are.
-
-    Raises
-    ------
-    ArgumentError
-        If the bins or the range make no sense, or the elements are not finite and there is no range.
-    DTypeError
-        If the number of bins is no integer.
-    UnsupportedOperationError, CompileError
-        If a rule chooses the number of bins under `vmap` or `compile`.
-
-    Examples
-    --------
-    >>> import everyo as eo
-    >>> print(eo.histogram_bin_edges(eo.tensor([1.0, 5.0]), bins=2))
-    [1. 3. 5.]
-    """
-    return _edges(_flat(as_tensor(x)), bins, range, "histogram_bin_edges")[0]
-
-
 # ---- histograms
 
 
@@ -331,10 +200,6 @@ def _histogram_weights(xp: Any, weights: Any, x: Any, edges: Any, *, even: bool)
     weights = xp.astype(weights, xp.int64) if weights.dtype.kind == "b" else weights
     wide = xp.astype(weights, float32) if weights.dtype == float16 else weights
     return xp.asarray(_counted(xp, x, edges, even, wide), dtype=weights.dtype)
-
-
-def _flat(x: Tensor) -> Tensor:
-    return x if x.ndim == 1 else op.reshape(x, shape=(math.prod(x.shape),))
 
 
 def _bins(x: Any, edges: Any) -> tuple[Any, Any]:
@@ -409,13 +274,13 @@ def histogram(
         weights = weak(weights, [x], "histogram") if x.dtype.kind == "f" else as_tensor(weights, x)
         if tuple(weights.shape) != tuple(x.shape):
             raise _misfit("histogram", x, weights)
-    x = op.astype(_flat(x), dtype=as_dtype("uint8")) if x.dtype.kind == "b" else _flat(x)
-    edges, even = _edges(x, bins, range, "histogram")
+    x = op.astype(flattened(x), dtype=as_dtype("uint8")) if x.dtype.kind == "b" else flattened(x)
+    edges, even = edges_of(x, bins, range, "histogram")
     fixed = (x.detach(), edges.detach())
     if weights is None:
         counts = apply(_histogram, fixed, {"even": even})
     else:
-        counts = apply(_histogram_weights, (_flat(weights), *fixed), {"even": even})
+        counts = apply(_histogram_weights, (flattened(weights), *fixed), {"even": even})
     if as_flag(density, "density", "histogram"):
         widths = op.getitem(edges, index=(slice(1, None),)) - op.getitem(edges, index=(slice(None, -1),))
         counts = counts / widths / op.sum(counts, axis=None, keepdims=False)
@@ -466,7 +331,7 @@ def histogramdd(
      [1. 1.]]
     """
     if isinstance(sample, (list, tuple)):
-        columns = [_flat(v) for v in as_tensors(sample, "histogramdd")]
+        columns = [flattened(v) for v in as_tensors(sample, "histogramdd")]
     else:
         points = as_tensor(sample)
         points = op.reshape(points, shape=(points.size, 1)) if points.ndim == 1 else points
@@ -483,7 +348,7 @@ def histogramdd(
             found=f"{len(each)} bins and {len(ranges)} ranges",
             remedy="give one for each coordinate, or one number of bins for all",
         )
-    edges = [_edges(x, b, r, "histogramdd")[0] for x, b, r in zip(columns, each, ranges)]
+    edges = [edges_of(x, b, r, "histogramdd")[0] for x, b, r in zip(columns, each, ranges)]
     shape = tuple(e.shape[0] - 1 for e in edges)
     flat: Any = 0
     inside: Any = True

@@ -57,7 +57,8 @@ TOP_LEVEL: dict[str, tuple[str, ...]] = {
     "everyo.ops.differences": ("ediff1d", "gradient", "trapezoid", "unwrap"),
     "everyo.ops.covariance": ("corrcoef", "cov"),
     "everyo.ops.searching": ("digitize", "interp", "searchsorted"),
-    "everyo.ops.histograms": ("bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"),
+    "everyo.ops.bin_edges": ("histogram_bin_edges",),
+    "everyo.ops.histograms": ("bincount", "histogram", "histogram2d", "histogramdd"),
     "everyo.ops.sets": ("intersect1d", "isin", "setdiff1d", "setxor1d", "union1d"),
     "everyo.ops.unique_elements": (
         "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
