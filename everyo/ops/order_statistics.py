@@ -2,178 +2,29 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from everyo.core.batching import along, padded
 from everyo.core.dispatch import apply
-from everyo.core.dtypes import as_dtype, float16, float32
+from everyo.core.dtypes import as_dtype
 from everyo.core.operands import tensors_in
 from everyo.core.registry import op
-from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
+from everyo.ops import elements_by_rank  # noqa: F401  its primitives
 from everyo.ops.axes import as_flag, normalize_axes
-from everyo.ops.chosen import chosen_places
 from everyo.ops.creation import as_tensor, weak
-from everyo.ops.families import elementwise, primitive
+from everyo.ops.docstrings import F, described
 from everyo.ops.known import anywhere, everywhere, is_known
 from everyo.ops.quantile_places import CONTINUOUS, DISCRETE, Place
-from everyo.ops.reductions import shared, widened
 from everyo.ops.signatures import explained
 from everyo.ops.weighted_quantiles import checked_weights
 from everyo.ops.weighted_quantiles import ranks as weighted_ranks
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
-_FEW = 32  # up to this many order statistics are compared with the data one by one
 Axis = int | Sequence[int] | None
-
-
-# ---- elements by rank
-
-
-def _tie_samples() -> list[Sample]:
-    return [
-        sample(Values([[1.0, 2.0, 2.0]]), Values([[2.0, 1.0, 2.0]]), axis=1, skipna=False),
-        sample((2, 3), (2, 1), axis=1, skipna=True),
-    ]
-
-
-@primitive(None, None, missing="its results are discrete", samples=_tie_samples, batch=along("axis"))
-def _rank_ties(xp: Any, x: Any, out: Any, *, axis: int, skipna: bool) -> Any:
-    """Describe which elements of `x` are one of the statistics `out`.
-
-    Returns for each statistic the number of its value among the different ones; whether an element is such
-    a value, and the number of that; and how many elements have each value, in the shape of `out`.
-    """
-    x, out = xp.moveaxis(x, axis, -1), xp.moveaxis(out, axis, -1)
-    order = xp.argsort(out, axis=-1, stable=True)
-    ranked = xp.take_along_axis(out, order, axis=-1)
-    fresh = xp.zeros(out.shape, dtype="int64")
-    fresh[..., 1:] = ~_same(ranked[..., 1:], ranked[..., :-1])
-    numbers = xp.cumsum(fresh, axis=-1)
-    runs = xp.zeros_like(numbers)
-    xp.put_along_axis(runs, order, numbers, axis=-1)
-    chosen, owner = xp.zeros(x.shape, dtype=bool), xp.zeros(x.shape, dtype="int64")
-    sought = _each_search if out.shape[-1] > _FEW and x.shape[-1] > _FEW else _each_compare
-    for here, number in sought(xp, x, ranked, numbers, skipna):
-        chosen[here], owner[here] = True, number
-    here, there = chosen_places(xp, owner, chosen, x.ndim - 1)
-    counted = float32 if x.dtype == float16 else x.dtype
-    count = xp.assemble([there], [xp.ones(here[0].shape, dtype=counted)], [True], out.shape, counted)
-    count = xp.maximum(count, 1)  # where NaN is skipped it may be a statistic, but no element counts
-    return tuple(xp.moveaxis(v, -1, axis) for v in (runs, chosen, owner, count))
-
-
-def _same(a: Any, b: Any) -> Any:
-    return (a == b) | ((a != a) & (b != b))
-
-
-def _each_compare(xp: Any, x: Any, ranked: Any, numbers: Any, skipna: bool) -> Iterator[tuple[Any, Any]]:
-    """Yield where the elements are that equal one statistic after the other, and the numbers of its value."""
-    for i in range(ranked.shape[-1]):
-        value = ranked[..., i : i + 1]
-        same = x == value if skipna or not xp.any(value != value) else _same(x, value)
-        here = xp.nonzero(same)
-        yield here, numbers[(*here[:-1], i)]
-
-
-def _each_search(xp: Any, x: Any, ranked: Any, numbers: Any, skipna: bool) -> Iterator[tuple[Any, Any]]:
-    """Yield the same row by row; a NaN is the last of the sorted statistics."""
-    for row in itertools.product(*map(range, x.shape[:-1])):
-        found = xp.searchsorted(ranked[row], x[row])
-        found = xp.minimum(found, ranked.shape[-1] - 1)
-        value = ranked[row][found]
-        (here,) = xp.nonzero(x[row] == value if skipna else _same(x[row], value))
-        yield (*row, here), numbers[row][found[here]]
-
-
-def _order_vjp(g: Any, x: Any, ranks: Any, out: Any, axis: int, skipna: bool) -> Any:
-    runs, chosen, owner, number = op.rank_ties(x, out, axis=axis, skipna=skipna)
-    total = op.scatter_along_axis(widened(g), runs, axis=axis, shape=tuple(out.shape))
-    return op.take_chosen(shared(total, number, g.dtype), owner, chosen, axis=axis)
-
-
-def _order_jvp(t: Any, x: Any, ranks: Any, out: Any, axis: int, skipna: bool) -> Any:
-    runs, chosen, owner, number = op.rank_ties(x, out, axis=axis, skipna=skipna)
-    total = op.scatter_chosen(widened(t), owner, chosen, axis=axis, shape=tuple(out.shape))
-    return op.take_along_axis(shared(total, number, t.dtype), runs, axis=axis)
-
-
-def _order_batch(statistic: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
-    (x, ranks), rank = inputs, len(inputs[0].shape) - batched[0]
-    if not batched[0]:
-        x = op.broadcast_to(x, shape=(size, *x.shape))
-    ranks = padded(ranks, rank) if batched[1] else op.reshape(ranks, shape=(1, *ranks.shape))
-    return statistic(x, ranks, axis=params["axis"] + 1, skipna=params["skipna"])
-
-
-def _order_samples() -> list[Sample]:
-    ties = Values([[1.0, 2.0, 2.0], [2.0, 1.0, 1.0]])
-    many = Values([[i % 7 for i in range(_FEW + 1)]])
-    rows = Values([[i % 3] for i in range(_FEW + 1)])
-    return [
-        sample(Distinct((3,)), Values([1]), axis=0, skipna=False),
-        sample(Distinct((2, 4)), Values([[2, 0, 2]]), axis=1, skipna=False),
-        sample(Distinct((3, 1, 2)), Values([[[1]], [[2]]]), axis=0, skipna=True),
-        sample(Distinct((2, 3)), Values([[0], [2]]), axis=1, skipna=True),
-        sample(ties, Values([[0, 1]]), axis=1, skipna=False),
-        sample(Distinct((2, 7)), many, axis=1, skipna=False),
-        sample(ties, Values([[i % 3 for i in range(_FEW + 1)]]), axis=1, skipna=False),
-        sample(Values([[2.0], [1.0], [2.0]]), rows, axis=0, skipna=True),
-    ]
-
-
-@primitive(
-    (_order_vjp, None),
-    (_order_jvp, None),
-    missing="the ranks are integers",
-    samples=_order_samples,
-    batch=_order_batch,
-)
-def _order_statistics(xp: Any, x: Any, ranks: Any, *, axis: int, skipna: bool) -> Any:
-    """Return the elements that would stand at `ranks` if `x` were sorted along an axis, of length above 0.
-
-    `ranks` has the axes of `x`, of length 1 where they hold for all. Beside a NaN all are NaN, unless NaN
-    is skipped: it comes last.
-    """
-    if ranks.size == ranks.shape[axis]:  # the same for all: no need to sort
-        ranks = xp.reshape(ranks, (-1,))
-        needed = ranks if skipna else xp.concat([ranks, xp.asarray([x.shape[axis] - 1])])
-        ordered = xp.partition(x, needed, axis=axis)
-        out = xp.take(ordered, ranks, axis=axis)
-    else:
-        ordered = xp.sort(x, axis=axis)
-        out = xp.take_along_axis(ordered, ranks, axis=axis)
-    if skipna or x.dtype.kind not in "fc":
-        return out
-    largest = xp.take(ordered, xp.asarray([-1]), axis=axis)
-    void = largest != largest
-    return xp.where(void, largest, out) if xp.any(void) else out
-
-
-def _apart(g: Any, a: Any, b: Any) -> Any:
-    return g * op.where(op.equal(a, b), 0, b - a)
-
-
-@elementwise(lambda g, w: g * (1 - w), lambda g, w: g * w, _apart, domain=((-2, 2), (-2, 2), (0.1, 0.9)))
-def _between(xp: Any, a: Any, b: Any, w: Any) -> Any:
-    """Return ``a + (b - a) * w`` without rounding errors at both ends and between equal numbers."""
-    with xp.errstate(all="ignore"):
-        d = b - a
-        out = xp.where(w < 0.5, a + d * w, b - d * (1 - w))
-        plain = xp.isfinite(d)
-        if xp.all(plain):
-            return out
-        out = xp.where(plain, out, a * (1 - w) + b * w)
-        out = xp.where(((w == 0) | (a == b)) & (b == b), a, out)
-        return xp.where((w == 1) & (a == a), b, out)
-
-
-# ---- quantiles
 
 
 def _known(method: Any, operation: str) -> Place:
@@ -313,7 +164,50 @@ def _at(x: Tensor, ranks: Any, axis: int, skipna: bool) -> Tensor:
     return apply(op.order_statistics, (x, ranks), {"axis": axis, "skipna": skipna})
 
 
+_AXIS = "axis : int or sequence of int, optional\n    The axes to reduce; all by default."
+_KEEPDIMS = "keepdims : bool, default False\n    Keep the axes, with length 1."
+_METHOD = """method : str, default "linear"
+    How a place between two elements is read. Interpolating: "linear", "midpoint",
+    "averaged_inverted_cdf", "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased",
+    "normal_unbiased". One element: "lower", "higher", "nearest", "inverted_cdf",
+    "closest_observation"; these keep integers."""
+_WEIGHTS = """weights : tensor, optional
+    How much each element counts, for the method "inverted_cdf": of the shape of `x`, or of its lengths
+    along `axis`. Like `q` in this method they have no gradient."""
+_NAN = {False: "NaN beside a NaN, and for empty axes.", True: "NaN where all elements are."}
+
+
+def _quantiles_for(certain: int, *, skipna: bool = False) -> Callable[[F], F]:
+    """Write the sections of a function of probabilities from 0 to `certain`."""
+    x = "x : tensor\n    Real, of any shape; integers are computed in float64."
+    q = f"q : number or tensor\n    Probabilities from 0 to {certain}, of any shape."
+    return described(
+        Parameters="\n".join((x, q, _AXIS, _METHOD, _KEEPDIMS, _WEIGHTS)),
+        Returns=f"Tensor\n    Of the shape of `q` followed by that of the reduced tensor. {_NAN[skipna]}",
+        Raises="""ArgumentError
+    If there is no such method, a probability is outside its range, or weights are negative or come with
+    another method than "inverted_cdf".
+DTypeError
+    If `x` or `q` is complex or boolean, or an axis no integer.
+IndexingError, ShapeError
+    If there is no such axis, it is named twice, or weights do not fit.""",
+    )
+
+
+def _medians(*, skipna: bool = False) -> Callable[[F], F]:
+    x = "x : tensor\n    Real, of any shape; integers and booleans are computed in float64."
+    return described(
+        Parameters="\n".join((x, _AXIS, _KEEPDIMS)),
+        Returns=f"Tensor\n    {_NAN[skipna]}",
+        Raises="""DTypeError
+    If `x` is complex, or an axis no integer.
+IndexingError, ShapeError
+    If there is no such axis, or it is named twice.""",
+    )
+
+
 @explained
+@_quantiles_for(1)
 def quantile(
     x: Any,
     q: Any,
@@ -333,40 +227,6 @@ def quantile(
     neighbours to the next that of the next pair, at the end that of the last.
     Source of the methods: Hyndman and Fan (1996), "Sample quantiles in statistical packages".
 
-    Parameters
-    ----------
-    x : tensor
-        Real, of any shape; integers are computed in float64.
-    q : number or tensor
-        Probabilities from 0 to 1, of any shape.
-    axis : int or sequence of int, optional
-        The axes to reduce; all by default.
-    method : str, default "linear"
-        How a place between two elements is read. Interpolating: "linear", "midpoint",
-        "averaged_inverted_cdf", "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased",
-        "normal_unbiased". One element: "lower", "higher", "nearest", "inverted_cdf",
-        "closest_observation"; these keep integers.
-    keepdims : bool, default False
-        Keep the axes, with length 1.
-    weights : tensor, optional
-        How much each element counts, for the method "inverted_cdf": of the shape of `x`, or of its lengths
-        along `axis`. Like `q` in this method they have no gradient.
-
-    Returns
-    -------
-    Tensor
-        Of the shape of `q` followed by that of the reduced tensor. NaN beside a NaN, and for empty axes.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such method, a probability is outside its range, or weights are negative or come with
-        another method.
-    DTypeError
-        If `x` or `q` is complex or boolean, or an axis no integer.
-    IndexingError, ShapeError
-        If there is no such axis, it is named twice, or weights do not fit.
-
     Examples
     --------
     >>> import everyo as eo
@@ -380,6 +240,7 @@ def quantile(
 
 
 @explained
+@_quantiles_for(100)
 def percentile(
     x: Any,
     q: Any,
@@ -394,36 +255,6 @@ def percentile(
 
     The derivative in `x` is that of `quantile`, in `q` a hundredth of it.
 
-    Parameters
-    ----------
-    x : tensor
-        Real, of any shape; integers are computed in float64.
-    q : number or tensor
-        Probabilities from 0 to 100, of any shape.
-    axis : int or sequence of int, optional
-        The axes to reduce; all by default.
-    method : str, default "linear"
-        How a place between two elements is read, as in `quantile`.
-    keepdims : bool, default False
-        Keep the axes, with length 1.
-    weights : tensor, optional
-        How much each element counts, as in `quantile`.
-
-    Returns
-    -------
-    Tensor
-        Of the shape of `q` followed by that of the reduced tensor. NaN beside a NaN, and for empty axes.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such method, a probability is outside its range, or weights are negative or come with
-        another method than "inverted_cdf".
-    DTypeError
-        If `x` or `q` is complex or boolean, or an axis no integer.
-    IndexingError, ShapeError
-        If there is no such axis, it is named twice, or weights do not fit.
-
     Examples
     --------
     >>> import everyo as eo
@@ -434,31 +265,11 @@ def percentile(
 
 
 @explained
+@_medians()
 def median(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Median along axes: the middle one of the sorted elements, or the mean of the middle two.
 
     Each of the middle two has the derivative 1/2; equal elements share it equally.
-
-    Parameters
-    ----------
-    x : tensor
-        Real, of any shape; integers and booleans are computed in float64.
-    axis : int or sequence of int, optional
-        The axes to reduce; all by default.
-    keepdims : bool, default False
-        Keep the axes, with length 1.
-
-    Returns
-    -------
-    Tensor
-        NaN beside a NaN, and for empty axes.
-
-    Raises
-    ------
-    DTypeError
-        If `x` is complex, or an axis no integer.
-    IndexingError, ShapeError
-        If there is no such axis, or it is named twice.
 
     Examples
     --------
@@ -477,6 +288,7 @@ def _floats(x: Any) -> Tensor:
 
 
 @explained
+@_quantiles_for(1, skipna=True)
 def nanquantile(
     x: Any,
     q: Any,
@@ -491,36 +303,6 @@ def nanquantile(
 
     The derivative at a NaN is 0.
 
-    Parameters
-    ----------
-    x : tensor
-        Real, of any shape; integers are computed in float64.
-    q : number or tensor
-        Probabilities from 0 to 1, of any shape.
-    axis : int or sequence of int, optional
-        The axes to reduce; all by default.
-    method : str, default "linear"
-        How a place between two elements is read, as in `quantile`.
-    keepdims : bool, default False
-        Keep the axes, with length 1.
-    weights : tensor, optional
-        How much each element counts, as in `quantile`.
-
-    Returns
-    -------
-    Tensor
-        Of the shape of `q` followed by that of the reduced tensor. NaN where all elements are.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such method, a probability is outside its range, or weights are negative or come with
-        another method than "inverted_cdf".
-    DTypeError
-        If `x` or `q` is complex or boolean, or an axis no integer.
-    IndexingError, ShapeError
-        If there is no such axis, it is named twice, or weights do not fit.
-
     Examples
     --------
     >>> import everyo as eo
@@ -531,6 +313,7 @@ def nanquantile(
 
 
 @explained
+@_quantiles_for(100, skipna=True)
 def nanpercentile(
     x: Any,
     q: Any,
@@ -545,36 +328,6 @@ def nanpercentile(
 
     The derivative at a NaN is 0.
 
-    Parameters
-    ----------
-    x : tensor
-        Real, of any shape; integers are computed in float64.
-    q : number or tensor
-        Probabilities from 0 to 100, of any shape.
-    axis : int or sequence of int, optional
-        The axes to reduce; all by default.
-    method : str, default "linear"
-        How a place between two elements is read, as in `quantile`.
-    keepdims : bool, default False
-        Keep the axes, with length 1.
-    weights : tensor, optional
-        How much each element counts, as in `quantile`.
-
-    Returns
-    -------
-    Tensor
-        Of the shape of `q` followed by that of the reduced tensor. NaN where all elements are.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such method, a probability is outside its range, or weights are negative or come with
-        another method than "inverted_cdf".
-    DTypeError
-        If `x` or `q` is complex or boolean, or an axis no integer.
-    IndexingError, ShapeError
-        If there is no such axis, it is named twice, or weights do not fit.
-
     Examples
     --------
     >>> import everyo as eo
@@ -585,31 +338,11 @@ def nanpercentile(
 
 
 @explained
+@_medians(skipna=True)
 def nanmedian(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Median of the elements that are not NaN; otherwise as `median`.
 
     The derivative at a NaN is 0.
-
-    Parameters
-    ----------
-    x : tensor
-        Real, of any shape; integers and booleans are computed in float64.
-    axis : int or sequence of int, optional
-        The axes to reduce; all by default.
-    keepdims : bool, default False
-        Keep the axes, with length 1.
-
-    Returns
-    -------
-    Tensor
-        NaN where all elements are.
-
-    Raises
-    ------
-    DTypeError
-        If `x` is complex, or an axis no integer.
-    IndexingError, ShapeError
-        If there is no such axis, or it is named twice.
 
     Examples
     --------
