@@ -30,7 +30,8 @@ from everyo.core.modes import current_mode
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, CompileError
-from everyo.ops.creation import as_list, as_tensor
+from everyo.ops.axes import as_list
+from everyo.ops.creation import as_tensor
 from everyo.ops.signatures import explained
 from everyo.transforms.trees import EXACT, flatten, odd_keys, unflatten
 

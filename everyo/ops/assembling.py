@@ -8,8 +8,8 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_axes, normalize_axis
-from everyo.ops.creation import as_tensor, as_tensors, normalize_shape
+from everyo.ops.axes import as_integer, normalize_axes, normalize_axis, normalize_shape
+from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.docstrings import described
 from everyo.ops.gathering import nonzero
 from everyo.ops.joining import concat, split

@@ -1,4 +1,4 @@
-"""Axes, flags, functions and other arguments that are no operands, checked in one place."""
+"""Axes, shapes, flags, functions and other arguments that are no operands, checked in one place."""
 
 from __future__ import annotations
 
@@ -107,3 +107,34 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int, operation: str) 
             remedy="name each axis once; a negative one counts from the end",
         )
     return axes
+
+
+def as_list(shape: Any) -> Sequence[Any]:
+    """Return a shape, or another list of numbers, as a sequence: it may be one number or a 1-d array."""
+    if isinstance(shape, Sequence):
+        return shape
+    items: Sequence[Any] = shape.tolist() if getattr(shape, "ndim", 0) == 1 else (shape,)
+    return items
+
+
+def normalize_shape(shape: Any, operation: str) -> tuple[int, ...]:
+    """Return a shape as a tuple of ints; ShapeError or DTypeError for what is none."""
+    try:
+        sizes = tuple(map(operator.index, as_list(shape)))
+    except TypeError:
+        raise DTypeError(
+            "a shape consists of integers",
+            operation=operation,
+            expected="an int or a tuple of ints",
+            found=repr(shape),
+            remedy="convert the sizes: int(n)",
+        ) from None
+    if min(sizes, default=0) < 0:
+        raise ShapeError(
+            "a size cannot be negative",
+            operation=operation,
+            expected="sizes of at least 0",
+            found=str(sizes),
+            remedy="compute the size with max(n, 0); -1 stands for an unknown size in reshape only",
+        )
+    return sizes

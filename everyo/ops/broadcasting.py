@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from everyo.core.device import backend_for
 from everyo.errors import ShapeError
-from everyo.ops.creation import normalize_shape
+from everyo.ops.axes import normalize_shape
 
 __all__ = ["broadcast_shapes"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number, staged, staging
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
-from everyo.ops.axes import as_flag
+from everyo.ops.axes import as_flag, normalize_shape
 from everyo.ops.docstrings import LIKE, SHAPE, VALUE, converted, created, described
 from everyo.ops.families import primitive
 from everyo.ops.signatures import explained
@@ -251,37 +250,6 @@ def fresh(array: Any) -> Tensor:
     """Return an array as a tensor; where a function is compiled, as a constant of its program."""
     tracer = staging.get()
     return wrap(array) if tracer is None else tracer.symbol(tracer.constant(array))
-
-
-def as_list(shape: Any) -> Sequence[Any]:
-    """Return a shape, or another list of numbers, as a sequence: it may be one number or a 1-d array."""
-    if isinstance(shape, Sequence):
-        return shape
-    items: Sequence[Any] = shape.tolist() if getattr(shape, "ndim", 0) == 1 else (shape,)
-    return items
-
-
-def normalize_shape(shape: Any, operation: str) -> tuple[int, ...]:
-    """Return a shape as a tuple of ints; ShapeError or DTypeError for what is none."""
-    try:
-        sizes = tuple(map(operator.index, as_list(shape)))
-    except TypeError:
-        raise DTypeError(
-            "a shape consists of integers",
-            operation=operation,
-            expected="an int or a tuple of ints",
-            found=repr(shape),
-            remedy="convert the sizes: int(n)",
-        ) from None
-    if min(sizes, default=0) < 0:
-        raise ShapeError(
-            "a size cannot be negative",
-            operation=operation,
-            expected="sizes of at least 0",
-            found=str(sizes),
-            remedy="compute the size with max(n, 0); -1 stands for an unknown size in reshape only",
-        )
-    return sizes
 
 
 def _filled(

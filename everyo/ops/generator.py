@@ -12,9 +12,9 @@ from everyo.core.dtypes import as_dtype, get_default_dtype
 from everyo.core.tensor import Tensor
 from everyo.core.traced import innermost, refuse_traced, staging
 from everyo.errors import ArgumentError, DTypeError
-from everyo.ops.axes import as_flag, normalize_axis
+from everyo.ops.axes import as_flag, normalize_axis, normalize_shape
 from everyo.ops.batched_draws import drawn
-from everyo.ops.creation import as_tensor, asarray, normalize_shape, number
+from everyo.ops.creation import as_tensor, asarray, number
 from everyo.ops.docstrings import described
 from everyo.ops.replay import watching
 from everyo.ops.shape import broadcast_arrays

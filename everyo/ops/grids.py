@@ -12,8 +12,8 @@ from everyo.core.registry import op
 from everyo.core.samples import Integers, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
-from everyo.ops.axes import as_integer
-from everyo.ops.creation import as_tensor, fresh, normalize_shape
+from everyo.ops.axes import as_integer, normalize_shape
+from everyo.ops.creation import as_tensor, fresh
 from everyo.ops.families import primitive
 from everyo.ops.signatures import explained
 

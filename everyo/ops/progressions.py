@@ -9,9 +9,9 @@ from everyo.core.dtypes import as_dtype, get_default_dtype
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.arithmetic import power
-from everyo.ops.axes import as_integer
+from everyo.ops.axes import as_integer, normalize_shape
 from everyo.ops.choosing import known
-from everyo.ops.creation import as_tensor, as_tensors, made, normalize_shape
+from everyo.ops.creation import as_tensor, as_tensors, made
 from everyo.ops.ranges import is_plain, linspace
 from everyo.ops.shape import broadcast_arrays, expand_dims, moveaxis
 from everyo.ops.signatures import explained

@@ -18,8 +18,8 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number
 from everyo.errors import ArgumentError
-from everyo.ops.axes import as_flag, as_integer
-from everyo.ops.creation import as_tensors, made, normalize_shape, number
+from everyo.ops.axes import as_flag, as_integer, normalize_shape
+from everyo.ops.creation import as_tensors, made, number
 from everyo.ops.reductions import inexact
 from everyo.ops.shape import moveaxis
 from everyo.ops.signatures import explained

@@ -13,8 +13,8 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_integers, normalize_axes, normalize_axis
-from everyo.ops.creation import as_list, as_tensor, normalize_shape
+from everyo.ops.axes import as_integers, as_list, normalize_axes, normalize_axis, normalize_shape
+from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, public
 from everyo.ops.signatures import explained, misfit
 
