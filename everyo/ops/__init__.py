@@ -16,6 +16,7 @@ from everyo.ops.activations import *  # isort: skip
 from everyo.ops.creation import *  # isort: skip
 from everyo.ops.ranges import *  # isort: skip
 from everyo.ops.shape import *  # isort: skip
+from everyo.ops.transposition import *  # isort: skip
 from everyo.ops.conversion import *  # isort: skip
 from everyo.ops.gathering import *  # isort: skip
 from everyo.ops.rearranging import *  # isort: skip

@@ -15,9 +15,10 @@ from everyo.ops.gathering import nonzero
 from everyo.ops.joining import concat, split
 from everyo.ops.known import is_known
 from everyo.ops.rearranging import diag, flip, tile
-from everyo.ops.shape import atleast_1d, expand_dims, moveaxis, ravel, reshape
+from everyo.ops.shape import atleast_1d, expand_dims, ravel, reshape
 from everyo.ops.signatures import explained
 from everyo.ops.sorting import argmax
+from everyo.ops.transposition import moveaxis
 from everyo.ops.truth import any as some
 
 __all__ = [

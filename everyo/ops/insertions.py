@@ -19,8 +19,9 @@ from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import primitive
 from everyo.ops.index_batching import DISTINCT
 from everyo.ops.known import is_known
-from everyo.ops.shape import broadcast_to, moveaxis, ravel, reshape
+from everyo.ops.shape import broadcast_to, ravel, reshape
 from everyo.ops.signatures import explained
+from everyo.ops.transposition import moveaxis
 
 __all__ = ["delete", "insert"]
 

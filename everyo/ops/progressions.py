@@ -13,8 +13,9 @@ from everyo.ops.axes import as_integer, normalize_shape
 from everyo.ops.choosing import known
 from everyo.ops.creation import as_tensor, as_tensors, made
 from everyo.ops.ranges import is_plain, linspace
-from everyo.ops.shape import broadcast_arrays, expand_dims, moveaxis
+from everyo.ops.shape import broadcast_arrays, expand_dims
 from everyo.ops.signatures import explained
+from everyo.ops.transposition import moveaxis
 from everyo.ops.truth import all as every
 
 __all__ = ["geomspace", "logspace", "tri"]

@@ -21,8 +21,8 @@ from everyo.errors import ArgumentError
 from everyo.ops.axes import as_flag, as_integer, normalize_shape
 from everyo.ops.creation import as_tensors, made, number
 from everyo.ops.reductions import inexact
-from everyo.ops.shape import moveaxis
 from everyo.ops.signatures import explained
+from everyo.ops.transposition import moveaxis
 
 __all__ = ["arange", "eye", "linspace"]
 

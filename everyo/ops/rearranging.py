@@ -17,8 +17,9 @@ from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, primitive
 from everyo.ops.indexing import DISTINCT
 from everyo.ops.known import is_known
-from everyo.ops.shape import broadcast_to, moveaxis, reshape
+from everyo.ops.shape import broadcast_to, reshape
 from everyo.ops.signatures import explained
+from everyo.ops.transposition import moveaxis
 
 __all__ = ["diag", "diagonal", "flip", "repeat", "roll", "tile", "trace", "tril", "triu"]
 

@@ -13,8 +13,8 @@ from everyo.errors import ShapeError, describe
 from everyo.ops.axes import as_integer, normalize_axis, require_callable
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.rearranging import flip
-from everyo.ops.shape import moveaxis, swapaxes
 from everyo.ops.signatures import explained
+from everyo.ops.transposition import moveaxis, swapaxes
 
 __all__ = ["apply_along_axis", "apply_over_axes", "rot90", "sort_complex"]
 

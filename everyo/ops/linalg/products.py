@@ -16,8 +16,9 @@ from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.linalg.solving import inv
 from everyo.ops.products import cross, kron, matvec, vecmat
 from everyo.ops.reductions import in_dtype
-from everyo.ops.shape import apart, matrix_transpose
+from everyo.ops.shape import apart
 from everyo.ops.signatures import explained
+from everyo.ops.transposition import matrix_transpose
 
 __all__ = [
     "cross", "diagonal", "kron", "matmul", "matrix_power", "matrix_transpose", "matvec", "multi_dot", "outer",
