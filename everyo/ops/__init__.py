@@ -24,6 +24,7 @@ from everyo.ops.joining import *  # isort: skip
 from everyo.ops.contraction import *  # isort: skip
 from everyo.ops.embedding import *  # isort: skip
 from everyo.ops.reductions import *  # isort: skip
+from everyo.ops.extremes import *  # isort: skip
 from everyo.ops.truth import *  # isort: skip
 from everyo.ops.norms import *  # isort: skip
 from everyo.ops.statistics import *  # isort: skip

@@ -13,17 +13,10 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
 from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor
+from everyo.ops.extremes import extreme_rules, require_elements
 from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
-from everyo.ops.reductions import (
-    Axis,
-    AxisParam,
-    extreme_rules,
-    prod,
-    reduce,
-    reduction_samples,
-    require_elements,
-)
+from everyo.ops.reductions import Axis, AxisParam, prod, reduce, reduction_samples
 from everyo.ops.reductions import sum as total
 from everyo.ops.scans import cumprod, cumsum
 from everyo.ops.signatures import explained

@@ -17,9 +17,10 @@ from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import normalize_axis
 from everyo.ops.blocks import filled
 from everyo.ops.creation import as_tensor, full, number
+from everyo.ops.extremes import max, min
 from everyo.ops.order_statistics import median
 from everyo.ops.piecewise import round, where
-from everyo.ops.reductions import max, mean, min
+from everyo.ops.reductions import mean
 from everyo.ops.shape import apart, broadcast_to
 from everyo.ops.signatures import explained
 

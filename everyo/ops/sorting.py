@@ -14,8 +14,8 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
 from everyo.ops.axes import as_flag, as_integer, normalize_axis
 from everyo.ops.creation import as_tensor
+from everyo.ops.extremes import require_elements
 from everyo.ops.families import primitive
-from everyo.ops.reductions import require_elements
 from everyo.ops.signatures import explained
 
 __all__ = ["argmax", "argmin", "argsort", "sort", "topk"]

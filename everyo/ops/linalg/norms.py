@@ -13,6 +13,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.creation import as_tensor
+from everyo.ops.extremes import require_elements
 from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
 from everyo.ops.linalg.common import inexact_array, matrices, same_layout, square, undefined
@@ -20,7 +21,7 @@ from everyo.ops.linalg.degeneracy import batched
 from everyo.ops.linalg.singular import svdvals
 from everyo.ops.norms import vector_norm
 from everyo.ops.ranges import eye
-from everyo.ops.reductions import inexact, require_elements
+from everyo.ops.reductions import inexact
 from everyo.ops.signatures import explained
 
 __all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
