@@ -56,11 +56,11 @@ def _triangle_of_product(xp: Any, x1: Any, x2: Any, *, upper: bool, unit: bool) 
     """Return the triangles of the matrices ``x1 @ x2.mT``; the blocks beside them are not computed."""
     n, k = x1.shape[-2:]
     if k == 1:  # NumPy does not hand products of one column and one row over to BLAS
-        x1, x2 = (xp.concatenate([x, xp.zeros_like(x)], axis=-1) for x in (x1, x2))
+        x1, x2 = (xp.concat([x, xp.zeros_like(x)], axis=-1) for x in (x1, x2))
     right = xp.matrix_transpose(x2)
     out = xp.empty((*x1.shape[:-1], n), dtype=joined(x1.dtype, x2.dtype))
     beside = ~xp.tri(min(n, BLOCK), k=-int(unit), dtype=bool)
-    beside = beside.T if upper else beside
+    beside = xp.matrix_transpose(beside) if upper else beside
     for i in entries(out.shape) if n > BLOCK else (...,):
         _fill_triangle(xp, x1[i], right[i], out[i], upper, beside)
     return out
