@@ -55,6 +55,32 @@ def test_matrix_functions_in_half_precision(name):
         np.testing.assert_allclose(half, double, rtol=5e-3, atol=5e-3)
 
 
+def test_derivatives_of_a_square_root_solve_its_equations_where_eigenvalues_differ_in_size():
+    draw = np.random.default_rng(3)
+    x = np.exp(0.5j) * (np.diag([1e-8, 1e-4, 1.0, 1e4, 1e8]) + np.triu(draw.normal(size=(5, 5)), 1))
+    t = draw.normal(size=(5, 5)) + 1j * draw.normal(size=(5, 5))
+    point, along = (eo.asarray(x),), (eo.asarray(t),)
+
+    def first(a):
+        return eo.jvp(eo.linalg.sqrtm, (a,), along)[1]
+
+    y, l, m = (f.numpy() for f in (eo.linalg.sqrtm(*point), first(*point), eo.jvp(first, point, along)[1]))
+    for solution, right in ((l, t), (m, -2 * l @ l)):
+        terms = np.abs(y) @ np.abs(solution) + np.abs(solution) @ np.abs(y)
+        assert np.max(np.abs(y @ solution + solution @ y - right) / terms) < 1e-13
+
+
+def test_the_derivative_of_a_square_root_with_opposite_eigenvalues_is_missing():
+    x = eo.asarray(np.diag([1.0, 1.0 + 1e-18j, 0.0]))
+    assert np.isnan(eo.jvp(eo.linalg.sqrtm, (x,), (x,))[1].numpy()).all()
+    for turn in (0.5, 2.0, 3.0):  # pairs of conjugate eigenvalues, in blocks of a real Schur form
+        c, s = np.cos(turn), np.sin(turn)
+        x, t = np.array([[c, -2 * s], [s / 2, c]]), np.array([[0.3, -1.0], [2.0, 0.7]])
+        root = eo.linalg.sqrtm(x).numpy()
+        found = eo.jvp(eo.linalg.sqrtm, (eo.asarray(x),), (eo.asarray(t),))[1].numpy()
+        np.testing.assert_allclose(root @ found + found @ root, t, rtol=1e-12, atol=1e-12)
+
+
 ORDERS = [None, 1, "fro", np.inf, -1, "nuc"]
 
 

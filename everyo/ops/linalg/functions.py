@@ -2,8 +2,8 @@
 
 The derivative of such a function f along E stands in one of a larger matrix, ``f([[A, E], [0, A]]) = [[f(A),
 L(A, E)], [0, f(A)]]`` (N. Higham, Functions of Matrices, 2008, theorem 3.6). Where there is a quicker way to
-L it is taken; the derivatives of L itself are found so. Nothing is divided by differences of eigenvalues,
-so equal ones are like any others.
+L it is taken; those of the exponential and the logarithm are themselves derived so. Nothing is divided by
+differences of eigenvalues, so equal ones are like any others.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from everyo.ops.linalg.common import (
     entries,
     float_of,
     inexact_array,
+    joined,
     made,
     matrixwise,
     named,
@@ -81,16 +82,7 @@ def _log_along(xp: Any, x: Any, e: Any) -> Any:
     return _logarithm(xp, large, "logm", "the matrix")[:n, n:] / scale
 
 
-def _sqrt_along(xp: Any, x: Any, e: Any) -> Any:
-    root = _root(xp, x, "sqrtm", "the matrix")
-    values = xp.linalg.eigvals(root)
-    size = xp.abs(values)
-    if xp.amin(xp.abs(values[:, None] + values)) <= 10 * len(x) * xp.finfo(root.dtype).eps * xp.amax(size):
-        return xp.full_like(e, math.nan)  # there is no derivative
-    return xp.scipy_linalg.solve_sylvester(root, root, e)
-
-
-_DERIVATIVES = {"exp": _exp_along, "log": _log_along, "sqrt": _sqrt_along}
+_DERIVATIVES = {"exp": _exp_along, "log": _log_along}
 
 
 @primitive(
@@ -163,9 +155,49 @@ def _logm(xp: Any, x: Any) -> Any:
     return _each(xp, x, _logarithm, "logm")
 
 
+def _sylvester_vjp(g: Any, needs: Any, x: Any, out: Any) -> list[Any]:
+    w, moved = op.sylvester(op.matrix_transpose(x), g), op.matrix_transpose(out)
+    return [-(w @ moved + moved @ w) if needs[0] else None, w]
+
+
 @primitive(
-    lambda g, x: _cotangent(g, x, "sqrt"),
-    lambda t, x: op.frechet(x, t, function="sqrt"),
+    _sylvester_vjp,
+    (lambda t, x, out: -op.sylvester(x, t @ out + out @ t), lambda t, x: op.sylvester(x, t)),
+    samples=lambda: [
+        sample(made(3, 3, diagonal=2.0), (3, 3)),
+        sample(made(2, 2, 2, diagonal=3.0), (2, 2, 2)),
+        sample((0, 0), (0, 0)),
+    ],
+    batch=matrixwise,
+    specs=lambda examples, params: [(tuple(examples[0].shape), joined(*(e.dtype for e in examples)))],
+    linear_in=(1,),
+)
+def _sylvester(xp: Any, x: Any, e: Any) -> Any:
+    """Return y with ``x @ y + y @ x = e``; NaN where two eigenvalues of `x` have the sum zero."""
+    x = xp.asarray(x, dtype=joined(x.dtype, e.dtype))
+    return on_finite(xp, lambda x, e: _all_along(xp, x, e, _solved_sylvester), x, e)
+
+
+def _solved_sylvester(xp: Any, x: Any, e: Any) -> Any:
+    """Return the solution for one matrix (R. Bartels and G. Stewart, 1972), from one Schur decomposition."""
+    t, q = xp.scipy_linalg.schur(x, check_finite=False)
+    values = xp.linalg.diagonal(t) + 0j
+    if t.dtype.kind != "c":  # pairs of conjugate ones stand in blocks of two rows
+        below = xp.linalg.diagonal(t, offset=-1)
+        turn = 1j * xp.sqrt(xp.abs(below * xp.linalg.diagonal(t, offset=1)) * (below != 0))
+        values[:-1] += turn
+        values[1:] -= turn
+    least = xp.amin(xp.abs(values[:, None] + values))
+    if least <= 10 * len(x) * xp.finfo(t.dtype).eps * xp.amax(xp.abs(values)):
+        return xp.full_like(e, math.nan)  # there is no derivative
+    inverse = xp.conj(q).T
+    y, scale, _ = xp.lapack("trsyl", t, t, inverse @ e @ q)
+    return q @ (y / scale) @ inverse
+
+
+@primitive(
+    lambda g, out: op.sylvester(op.matrix_transpose(out), g),
+    lambda t, out: op.sylvester(out, t),
     samples=_samples,
     batch=matrixwise,
     specs=same_layout,
@@ -302,7 +334,7 @@ def sqrtm(x: Any, /) -> Tensor:
     """Return the principal square roots of square matrices, ``y @ y = x``.
 
     ``y dy + dy y = dx`` is a Sylvester equation for the derivative, and so is it, transposed, for the
-    gradient (N. Higham, Functions of Matrices, 2008, chapter 6). Where two eigenvalues of y have the sum
+    gradient (N. Higham, Functions of Matrices, 2008, section 6.1). Where two eigenvalues of y have the sum
     zero there is none, and it is NaN.
 
     Parameters
@@ -331,4 +363,8 @@ def sqrtm(x: Any, /) -> Tensor:
     [[2. 0.]
      [0. 3.]]
     """
-    return apply(_sqrtm, (square(x, "sqrtm"),))
+    x = square(x, "sqrtm")
+    if x.dtype.itemsize > 2:
+        return apply(_sqrtm, (x,))
+    root = apply(_sqrtm, (op.astype(x, dtype=float32),))  # what is kept for the derivative is not rounded
+    return op.astype(root, dtype=x.dtype)
