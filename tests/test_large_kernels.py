@@ -232,3 +232,14 @@ def test_slopes_of_large_triangular_systems(dtype, columns):
         slopes = eo.grad(lambda l, b, f=f: eo.sum(eo.real(f(l, b) * w)), argnums=(0, 1))(*point)
         inner = sum(np.sum((g.numpy().conj() * d).real) for g, d in zip(slopes, (t, s), strict=True))
         np.testing.assert_allclose(inner, np.sum((along * w).real), rtol=1e-7)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_slopes_of_products_whose_parts_leave_single_precision(axis):
+    x = np.array([1e-30, 1e-20, 1e30, 1e15, 3.0], "float32")
+    for row in (x, np.concatenate([x, [0.0]]).astype("float32"), 1 / x):
+        exact = slopes_of_product(row)
+        rows = np.stack([row, row[::-1]], axis=1 - axis)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = gradient(lambda x: eo.prod(x, axis=axis), rows)
+        np.testing.assert_allclose(found, np.stack([exact, exact[::-1]], axis=1 - axis), rtol=1e-6)

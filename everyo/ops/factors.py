@@ -20,20 +20,27 @@ def others_by_division(xp: Any, g: Any, x: Any, axis: int) -> Any | None:
     if x.dtype.kind != "f" or g.dtype != x.dtype or not x.size:
         return None
     with xp.errstate(all="ignore"):
-        if x.size >= LARGE and _underflows(xp, x, axis):
-            return None
-        size = xp.abs(x)
-        least = xp.min(size)
-        if least > 0:
-            return _quotients(xp, g, x, size, float(least), axis)
-        zero = x == 0
-        factors = xp.where(zero, xp.ones_like(x), x)
-        xp.abs(factors, out=size)
-        found = _quotients(xp, g, factors, size, float(xp.min(size)), axis)
-        if found is None:
-            return None
-        alone = xp.sum(zero, axis=axis, keepdims=True) == zero
-        return xp.where(alone, found, xp.zeros_like(found))
+        found = _divided(xp, g, x, axis)
+        if found is None and x.dtype.itemsize < 8:  # double has the range that single precision lacks
+            found = _divided(xp, xp.astype(g, "float64"), xp.astype(x, "float64"), axis)
+        return None if found is None else xp.astype(found, x.dtype, copy=False)
+
+
+def _divided(xp: Any, g: Any, x: Any, axis: int) -> Any | None:
+    if x.size >= LARGE and _underflows(xp, x, axis):
+        return None
+    size = xp.abs(x)
+    least = xp.min(size)
+    if least > 0:
+        return _quotients(xp, g, x, size, float(least), axis)
+    zero = x == 0
+    factors = xp.where(zero, xp.ones_like(x), x)
+    xp.abs(factors, out=size)
+    found = _quotients(xp, g, factors, size, float(xp.min(size)), axis)
+    if found is None:
+        return None
+    alone = xp.sum(zero, axis=axis, keepdims=True) == zero
+    return xp.where(alone, found, xp.zeros_like(found))
 
 
 def _underflows(xp: Any, x: Any, axis: int) -> bool:
