@@ -85,6 +85,11 @@ def require_callable(
         )
 
 
+def listed(value: Any) -> Any:
+    """Return positions as a list where they are in an array or a tensor; anything else as it is."""
+    return value.tolist() if getattr(value, "shape", ()) else value
+
+
 def as_integers(value: Any, name: str, operation: str) -> tuple[int, ...]:
     """Return a parameter that is an integer or a sequence of integers as a tuple."""
     items = value if isinstance(value, Sequence) else (value,)

@@ -13,7 +13,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_flag, as_integer, as_integers, normalize_axis
+from everyo.ops.axes import as_flag, as_integer, as_integers, listed, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import linear
 from everyo.ops.shape import atleast_1d, atleast_2d, broadcast_arrays, expand_dims, reshape
@@ -352,11 +352,6 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
 
 
-def _sections(value: Any) -> Any:
-    """Return positions as a list where they are in an array or a tensor; anything else as it is."""
-    return value.tolist() if getattr(value, "shape", ()) else value
-
-
 @explained
 def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
     """Cut `x` along an axis into equal parts, or at given positions.
@@ -390,7 +385,7 @@ def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) ->
     >>> [part.tolist() for part in eo.split(eo.arange(5), [1, 3])]
     [[0], [1, 2], [3, 4]]
     """
-    x, indices_or_sections = as_tensor(x), _sections(indices_or_sections)
+    x, indices_or_sections = as_tensor(x), listed(indices_or_sections)
     n = x.shape[normalize_axis(axis, x.ndim, "split")]
     parts = 1
     if not isinstance(indices_or_sections, Sequence):
@@ -440,7 +435,7 @@ def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int =
     >>> [part.tolist() for part in eo.array_split(eo.arange(5), 3)]
     [[0, 1], [2, 3], [4]]
     """
-    x, indices_or_sections = as_tensor(x), _sections(indices_or_sections)
+    x, indices_or_sections = as_tensor(x), listed(indices_or_sections)
     axis = normalize_axis(axis, x.ndim, "array_split")
     n = x.shape[axis]
     if isinstance(indices_or_sections, Sequence):
