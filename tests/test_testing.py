@@ -303,6 +303,23 @@ def test_check_primitive_reports_the_sample():
         unregister("nearly_double")
 
 
+def test_check_primitive_finds_a_pullback_that_stops_at_zero():
+    """Where the cotangent is 0 the value of its pullback is right, and only the derivative of that is not."""
+
+    def doubled(g):
+        return op.where(op.equal(g, 0), 0, g * 2)
+
+    @elementwise(doubled)
+    def twice(xp, x):
+        return xp.multiply(x, 2)
+
+    try:
+        with pytest.raises(GradientCheckError, match="not linear at a cotangent of 0"):
+            check_primitive("twice")
+    finally:
+        unregister("twice")
+
+
 def test_materialized_samples_are_reproducible_and_of_the_dtype():
     from everyo.core.samples import Distinct, Integers, Values, sample
 

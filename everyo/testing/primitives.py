@@ -114,8 +114,9 @@ def check_primitive(
 
     In double precision: the gradient against central differences (at a kink it must lie between the
     one-sided derivatives); forward against reverse mode, with all inputs moving and with each alone;
-    each input's gradient alone against the gradient of all; the gradient of the gradient against
-    differences, up to `orders`. In single precision: the gradient against the one in double.
+    each input's gradient alone against the gradient of all; the derivative of the pullback at a cotangent
+    of 0 against forward mode; the gradient of the gradient against differences, up to `orders`. In single
+    precision: the gradient against the one in double.
 
     Parameters
     ----------
@@ -184,6 +185,7 @@ def _check_call(call: Call, dtype: Any, orders: int) -> bool:
         return True  # the mean of nothing: there is no derivative to differentiate again
     if orders > 1 and call.primitive.jvp is not None:
         _check_recorded_tangents(call, point)
+        _check_pullback_of_nothing(call, point)
     function: Callable[..., Any] = call
     arguments: list[Any] = call.points
     for order in range(2, orders + 1):
@@ -288,6 +290,18 @@ def _check_recorded_tangents(call: Call, point: Point) -> None:
     for i, (f, w) in enumerate(zip(found, wanted, strict=True)):
         message = f"the second derivative of input {i} is another when a tangent is differentiated"
         refuse_worst(message, point, i, f, w, _EXACT)
+
+
+def _check_pullback_of_nothing(call: Call, point: Point) -> None:
+    """Check that the pullback is linear at a cotangent of 0 too: its derivative there is the pushforward."""
+    leaves, results = point.recorded()
+    needed = [leaves[i] for i in point.wrt]
+    seeds = [wrap(np.zeros_like(w)).requires_grad_() for w in point.weights(0)]
+    directions = point.directions(0)
+    pulled = pull(results, needed, seeds, True)
+    found = pull(pulled, seeds, [wrap(directions[i]) for i in point.wrt], False)
+    for k, (f, w) in enumerate(zip(found, point.push(directions), strict=True)):
+        refuse_worst(f"the pullback is not linear at a cotangent of 0 of result {k}", point, k, f, w, _EXACT)
 
 
 def _check_single(call: Call, dtype: Any) -> None:
