@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import everyo as eo
-from everyo.errors import ArgumentError, DTypeError, GraphStateError
+from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError
 
 RNG = np.random.default_rng(5)
 X, W = RNG.normal(size=(2, 3, 4)), RNG.uniform(0.5, 2.0, size=(4, 2))
@@ -153,3 +153,20 @@ def test_unscaled_covariances_of_several_columns():
         ours, theirs = (f(x, values, 1, cov="unscaled")[1] for f in (eo.polyfit, np.polyfit))
         assert ours.shape == theirs.shape
         np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-12)
+
+
+def test_points_of_histograms_have_one_coordinate_of_each_axis():
+    for f in (
+        lambda: eo.histogram2d([1.0, 2.0], [1.0]),
+        lambda: eo.histogramdd(np.ones((2, 2, 2))),
+        lambda: eo.histogramdd([np.ones(2), np.ones(3)]),
+    ):
+        with pytest.raises(ShapeError):
+            f()
+
+
+@pytest.mark.parametrize("f", [eo.var, eo.std, eo.nanvar, eo.nanstd, eo.cov])
+def test_two_names_of_one_parameter(f):
+    with pytest.raises(ArgumentError, match="two names"):
+        f(np.arange(4.0), correction=1, ddof=1)
+    assert f(np.arange(4.0), correction=1).item() == f(np.arange(4.0), ddof=1).item()

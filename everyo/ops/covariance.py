@@ -13,12 +13,13 @@ from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_flag
-from everyo.ops.creation import as_tensor, as_tensors, real_number, weak
+from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
 from everyo.ops.rearranging import diagonal
 from everyo.ops.reductions import conjugate, inexact, real_part
 from everyo.ops.signatures import explained
+from everyo.ops.statistics import correction_of
 
 __all__ = ["corrcoef", "cov"]
 
@@ -206,18 +207,10 @@ def _positive(freedom: Any) -> Any:
 
 
 def _correction(bias: bool, ddof: float | None, correction: float | None) -> float:
-    if ddof is not None and correction is not None:
-        raise ArgumentError(
-            "correction and ddof are two names of one parameter",
-            operation="cov",
-            expected="one of them",
-            found=f"correction={correction!r}, ddof={ddof!r}",
-            remedy="leave one out",
-        )
-    given = correction if ddof is None else ddof
+    given = correction_of(correction, ddof, "cov")
     if given is None:
         return 0 if as_flag(bias, "bias", "cov") else 1
-    return real_number(given, "cov", "correction")
+    return given
 
 
 @explained

@@ -335,7 +335,26 @@ def histogramdd(
     else:
         points = as_tensor(sample)
         points = op.reshape(points, shape=(points.size, 1)) if points.ndim == 1 else points
+        if points.ndim != 2:
+            raise ShapeError(
+                "the points must be the rows of a matrix",
+                operation="histogramdd",
+                inputs=describe(points),
+                expected="shape (n, d), or a list of d vectors",
+                found=f"shape {tuple(points.shape)}",
+                remedy="reshape them: points.reshape(-1, points.shape[-1])",
+            )
         columns = list(unstack(points, axis=1))
+    for column in columns[1:]:
+        if column.shape != columns[0].shape:
+            raise ShapeError(
+                "the coordinates must be as many along each axis",
+                operation="histogramdd",
+                inputs=describe(*columns),
+                expected=f"shape {tuple(columns[0].shape)}",
+                found=f"shape {tuple(column.shape)}",
+                remedy="give one of each for every point",
+            )
     rank = len(columns)
     each = list(bins) if isinstance(bins, Sequence) and not isinstance(bins, str) else [bins] * rank
     ranges = [None] * rank if range is None else list(range)

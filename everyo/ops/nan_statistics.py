@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.ops.axes import as_flag, normalize_axes
-from everyo.ops.creation import as_tensor, real_number
+from everyo.ops.creation import as_tensor
 from everyo.ops.families import primitive
 from everyo.ops.nan_reductions import instead_of_nan, known_numbers
 from everyo.ops.reductions import (
@@ -26,6 +26,7 @@ from everyo.ops.reductions import (
     reduce,
 )
 from everyo.ops.signatures import explained
+from everyo.ops.statistics import correction_of
 
 __all__ = ["nanmean", "nanstd", "nanvar"]
 
@@ -158,7 +159,7 @@ def nanvar(
     axis: Axis = None,
     *,
     dtype: Any = None,
-    correction: float = 0,
+    correction: float | None = None,
     keepdims: bool = False,
     ddof: float | None = None,
     where: Any = None,
@@ -176,12 +177,12 @@ def nanvar(
         The axes to reduce; all by default.
     dtype : dtype-like, optional
         The dtype to compute in; that of `x` by default.
-    correction : number, default 0
-        What is subtracted from n before dividing by it.
+    correction : number, optional
+        What is subtracted from n before dividing by it; 0 by default.
     keepdims : bool, default False
         Keep the axes, with length 1.
     ddof : number, optional
-        NumPy's name of `correction`, in place of which it counts.
+        NumPy's name of `correction`.
     where : tensor of booleans, optional
         Which elements take part, as in `sum`.
     mean : tensor, optional
@@ -196,6 +197,8 @@ def nanvar(
     ------
     IndexingError, DTypeError
         If there is no such axis, or it is no integer, or `correction` is no number.
+    ArgumentError
+        If both `correction` and `ddof` are given.
     ShapeError
         If an axis is named twice, or `where` or `mean` does not broadcast.
 
@@ -205,7 +208,7 @@ def nanvar(
     >>> eo.nanvar(eo.tensor([1.0, float("nan"), 3.0])).item()
     1.0
     """
-    correction = real_number(correction if ddof is None else ddof, "nanvar", "correction")
+    correction = correction_of(correction, ddof, "nanvar") or 0
     x = inexact(x if dtype is None else op.astype(as_tensor(x), dtype=as_dtype(dtype)))
     return exactly(lambda x: _nan_var(x, axis, keepdims, correction, where, mean), x)
 
@@ -229,7 +232,7 @@ def nanstd(
     axis: Axis = None,
     *,
     dtype: Any = None,
-    correction: float = 0,
+    correction: float | None = None,
     keepdims: bool = False,
     ddof: float | None = None,
     where: Any = None,
@@ -247,12 +250,12 @@ def nanstd(
         The axes to reduce; all by default.
     dtype : dtype-like, optional
         The dtype to compute in; that of `x` by default.
-    correction : number, default 0
+    correction : number, optional
         What is subtracted from the number n of elements before dividing by it.
     keepdims : bool, default False
         Keep the axes, with length 1.
     ddof : number, optional
-        NumPy's name of `correction`, in place of which it counts.
+        NumPy's name of `correction`.
     where : tensor of booleans, optional
         Which elements take part, as in `sum`.
     mean : tensor, optional
@@ -267,6 +270,8 @@ def nanstd(
     ------
     IndexingError, DTypeError
         If there is no such axis, or it is no integer, or `correction` is no number.
+    ArgumentError
+        If both `correction` and `ddof` are given.
     ShapeError
         If an axis is named twice, or `where` or `mean` does not broadcast.
 
@@ -276,7 +281,7 @@ def nanstd(
     >>> eo.nanstd(eo.tensor([1.0, float("nan"), 3.0])).item()
     1.0
     """
-    correction = real_number(correction if ddof is None else ddof, "nanstd", "correction")
+    correction = correction_of(correction, ddof, "nanstd") or 0
     x = inexact(x if dtype is None else op.astype(as_tensor(x), dtype=as_dtype(dtype)))
     return exactly(lambda x: _nan_std(x, axis, keepdims, correction, where, mean), x)
 

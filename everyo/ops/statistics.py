@@ -134,6 +134,20 @@ def _norm(xp: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
     return op.vector_norm(off_mean(x, axis), axis=axis, keepdims=keepdims, ord=2)
 
 
+def correction_of(correction: float | None, ddof: float | None, operation: str) -> float | None:
+    """Return what is subtracted from the number of elements, under one of its two names; None for neither."""
+    if correction is not None and ddof is not None:
+        raise ArgumentError(
+            "correction and ddof are two names of one parameter",
+            operation=operation,
+            expected="one of them",
+            found=f"correction={correction!r}, ddof={ddof!r}",
+            remedy="leave one out",
+        )
+    given = correction if ddof is None else ddof
+    return None if given is None else real_number(given, operation, "correction")
+
+
 def _statistic(
     measure: Primitive,
     x: Any,
@@ -145,16 +159,7 @@ def _statistic(
     where: Any,
     mean: Any,
 ) -> Tensor:
-    if correction is not None and ddof is not None:
-        raise ArgumentError(
-            "correction and ddof are two names of one parameter",
-            operation=measure.name,
-            expected="one of them",
-            found=f"correction={correction!r}, ddof={ddof!r}",
-            remedy="leave one out",
-        )
-    given = correction if ddof is None else ddof
-    given = 0 if given is None else real_number(given, measure.name, "correction")
+    given = correction_of(correction, ddof, measure.name) or 0
 
     def computed(x: Tensor) -> Tensor:
         if where is not None or mean is not None:
