@@ -254,7 +254,8 @@ def ravel(x: Any, /) -> Tensor:
     >>> print(eo.ravel(eo.tensor([[1, 2], [3, 4]])))
     [1 2 3 4]
     """
-    return reshape(x, (-1,)) if as_tensor(x).size else reshape(x, (0,))
+    x = as_tensor(x)
+    return apply(_reshape, (x,), {"shape": (x.size,)})
 
 
 @explained
