@@ -81,6 +81,61 @@ def test_the_derivative_of_a_square_root_with_opposite_eigenvalues_is_missing():
         np.testing.assert_allclose(root @ found + found @ root, t, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1e-150, 1e-20, 1.0, 1e100])
+def test_second_derivatives_of_a_logarithm_at_matrices_of_any_size(scale):
+    draw = np.random.default_rng(0)
+    x, t, w = draw.normal(size=(4, 4)) / 2 + 2 * np.eye(4), draw.normal(size=(4, 4)), draw.normal(size=(4, 4))
+
+    def slopes(x):
+        def first(a):
+            return eo.jvp(eo.linalg.logm, (a,), along)[1]
+
+        point, along = (eo.asarray(x),), (eo.asarray(t),)
+        return eo.jvp(first, point, along)[1].numpy(), eo.grad(lambda a: eo.sum(first(a) * w))(*point).numpy()
+
+    for found, expected in zip(slopes(scale * x), slopes(x), strict=True):
+        np.testing.assert_allclose(found * scale * scale, expected, rtol=1e-11, atol=1e-13)
+
+
+def test_a_derivative_of_a_logarithm_beyond_the_floats_is_no_number():
+    x, t = eo.asarray(np.diag([2e-200, 3e-200])), eo.asarray(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    second = eo.jvp(lambda a: eo.jvp(eo.linalg.logm, (a,), (t,))[1], (x,), (t,))[1].numpy()
+    assert not np.isfinite(second).any()
+
+
+def test_a_logarithm_of_a_triangle_whose_elements_differ_much_in_size():
+    draw = np.random.default_rng(1)
+    x = np.diag([1e-8, 1e-4, 1.0, 1e4, 1e8]) + np.triu(draw.normal(size=(5, 5)), 1)
+    t = eo.asarray(np.triu(draw.normal(size=(5, 5))))
+
+    def first(a):
+        return eo.jvp(eo.linalg.logm, (a,), (t,))[1]
+
+    point, changes = (eo.asarray(x),), np.diag(t.numpy()) / np.diag(x)
+    np.testing.assert_allclose(np.diag(first(*point).numpy()), changes, rtol=1e-12)
+    second = eo.jvp(first, point, (t,))[1].numpy()
+    np.testing.assert_allclose(np.diag(second), -(changes**2), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_derivatives_of_functions_of_large_matrices(dtype):
+    draw, n = np.random.default_rng(0), 150
+
+    def normal():
+        x = draw.normal(size=(n, n))
+        return x if dtype == "float64" else x + 1j * draw.normal(size=(n, n))
+
+    x, t = eo.asarray(normal() / n**0.5 / 3 + 2 * np.eye(n)), eo.asarray(normal())
+    for f in (
+        lambda a: eo.linalg.matrix_exp(eo.linalg.logm(a)),
+        lambda a: eo.linalg.sqrtm(a) @ eo.linalg.sqrtm(a),
+        lambda a: 2 * eo.linalg.logm(eo.linalg.sqrtm(a)) - eo.linalg.logm(a) + a,
+    ):
+        np.testing.assert_allclose(eo.jvp(f, (x,), (t,))[1].numpy(), t.numpy(), atol=1e-11)
+        back = eo.vjp(f, x)[1](t)[0].numpy()
+        np.testing.assert_allclose(back, t.numpy(), atol=1e-11)
+
+
 ORDERS = [None, 1, "fro", np.inf, -1, "nuc"]
 
 
@@ -155,3 +210,18 @@ def test_a_singular_matrix_leaves_the_others_of_a_batch_alone(order):
     np.testing.assert_allclose(np.sum(by_reverse[1] * t), expected, rtol=1e-7)
     mapped = eo.jvp(eo.vmap(f), (stack,), (eo.asarray(np.stack([t, t])),))[1].numpy()
     np.testing.assert_allclose(mapped[1], expected, rtol=1e-7)
+
+
+def test_the_derivative_of_a_logarithm_at_a_large_block_of_equal_eigenvalues():
+    """By its power series, which ends: terms ``(-m)^i e (-m)^j / (i + j + 1)`` of ``log(1 + m)`` along e."""
+    n, s = 60, 3.0
+    x, e = np.eye(n) + s * np.eye(n, k=1), np.zeros((n, n))
+    e[5, 5] = e[10, 20] = 1.0
+    exact = np.zeros((n, n))
+    for row, column in ((5, 5), (10, 20)):
+        for i in range(row + 1):
+            for j in range(n - column):
+                exact[row - i, column + j] += (-s) ** (i + j) / (i + j + 1)
+    found = eo.jvp(eo.linalg.logm, (eo.asarray(x),), (eo.asarray(e),))[1].numpy()
+    np.testing.assert_allclose(found[exact != 0], exact[exact != 0], rtol=1e-13)
+    np.testing.assert_allclose(found[exact == 0], 0, atol=1e-13 * np.abs(exact).max())

@@ -31,6 +31,7 @@ from everyo.ops.linalg.common import (
     same_layout,
     square,
 )
+from everyo.ops.linalg.schur import logarithm_along, magnitude, solved_sylvester
 from everyo.ops.signatures import explained
 
 __all__ = ["logm", "matrix_exp", "sqrtm"]
@@ -74,12 +75,12 @@ def _exp_along(xp: Any, x: Any, e: Any) -> Any:
 
 
 def _log_along(xp: Any, x: Any, e: Any) -> Any:
-    scale = _magnitude(xp, x)  # so that both are of one magnitude
-    n = len(x)
-    large = xp.zeros((2 * n, 2 * n), dtype=(x[:1, :1] * e[:1, :1]).dtype)
-    large[:n, :n] = large[n:, n:] = x
-    large[:n, n:] = e * scale
-    return _logarithm(xp, large, "logm", "the matrix")[:n, n:] / scale
+    with xp.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = logarithm_along(xp, x, e)
+    if not xp.all(xp.isfinite(found)):
+        return xp.full_like(e, math.nan)
+    return _of_its_kind(xp, x[:1] * e[:1], found, "logm", "the matrix")
 
 
 _DERIVATIVES = {"exp": _exp_along, "log": _log_along}
@@ -106,7 +107,7 @@ def _all_along(xp: Any, x: Any, e: Any, along: Any) -> Any:
     x, e = _wide(xp, x), _wide(xp, e)
     with xp.errstate(over="ignore"):  # half precision overflows to infinity
         for i in entries(x.shape) if x.size else ():
-            size = _magnitude(xp, e[i])
+            size = magnitude(xp, e[i])
             out[i] = along(xp, x[i], e[i] / size) * size
     return out
 
@@ -114,12 +115,6 @@ def _all_along(xp: Any, x: Any, e: Any, along: Any) -> Any:
 def _wide(xp: Any, x: Any) -> Any:
     """Return an array in single precision where it is in half, which SciPy does not compute in."""
     return xp.asarray(x, dtype=float32) if x.dtype.itemsize < 4 else x
-
-
-def _magnitude(xp: Any, x: Any) -> float:
-    """Return a power of two of the size of the largest element; 1 where all are zero."""
-    size = float(xp.amax(xp.abs(x)))
-    return math.ldexp(1.0, math.frexp(size)[1] - 1) if size else 1.0
 
 
 def _samples() -> list[Sample]:
@@ -175,24 +170,7 @@ def _sylvester_vjp(g: Any, needs: Any, x: Any, out: Any) -> list[Any]:
 def _sylvester(xp: Any, x: Any, e: Any) -> Any:
     """Return y with ``x @ y + y @ x = e``; NaN where two eigenvalues of `x` have the sum zero."""
     x = xp.asarray(x, dtype=joined(x.dtype, e.dtype))
-    return on_finite(xp, lambda x, e: _all_along(xp, x, e, _solved_sylvester), x, e)
-
-
-def _solved_sylvester(xp: Any, x: Any, e: Any) -> Any:
-    """Return the solution for one matrix (R. Bartels and G. Stewart, 1972), from one Schur decomposition."""
-    t, q = xp.scipy_linalg.schur(x, check_finite=False)
-    values = xp.linalg.diagonal(t) + 0j
-    if t.dtype.kind != "c":  # pairs of conjugate ones stand in blocks of two rows
-        below = xp.linalg.diagonal(t, offset=-1)
-        turn = 1j * xp.sqrt(xp.abs(below * xp.linalg.diagonal(t, offset=1)) * (below != 0))
-        values[:-1] += turn
-        values[1:] -= turn
-    least = xp.amin(xp.abs(values[:, None] + values))
-    if least <= 10 * len(x) * xp.finfo(t.dtype).eps * xp.amax(xp.abs(values)):
-        return xp.full_like(e, math.nan)  # there is no derivative
-    inverse = xp.conj(q).T
-    y, scale, _ = xp.lapack("trsyl", t, t, inverse @ e @ q)
-    return q @ (y / scale) @ inverse
+    return on_finite(xp, lambda x, e: _all_along(xp, x, e, solved_sylvester), x, e)
 
 
 @primitive(
@@ -297,8 +275,10 @@ def matrix_exp(x: Any, /) -> Tensor:
 def logm(x: Any, /) -> Tensor:
     """Return the principal logarithms of square matrices, ``matrix_exp(logm(x)) = x``.
 
-    The gradient is read off the logarithm of a matrix of twice the size (N. Higham,
-    Functions of Matrices, 2008, chapter 3).
+    The gradient is found by inverse scaling and squaring: for a root of the matrix a Sylvester equation, for
+    the approximant of the logarithm two triangular systems a term (A. Al-Mohy, N. Higham and S. Relton,
+    Computing the Fréchet derivative of the matrix logarithm and estimating the condition number, 2013). It is
+    NaN where it is beyond the floats.
 
     Parameters
     ----------
