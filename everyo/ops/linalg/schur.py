@@ -29,7 +29,7 @@ def solved_sylvester(xp: Any, x: Any, e: Any) -> Any:
     least = xp.amin(xp.abs(values[:, None] + values))
     if least <= 10 * len(x) * xp.finfo(t.dtype).eps * xp.amax(xp.abs(values)):
         return xp.full_like(e, math.nan)  # there is no derivative
-    inverse = xp.conj(q).T
+    inverse = xp.matrix_transpose(xp.conj(q))
     return q @ _triangular_sylvester(xp, t, t, inverse @ e @ q) @ inverse
 
 
@@ -75,7 +75,7 @@ def logarithm_along(xp: Any, x: Any, e: Any) -> Any:
         q = q @ turned
     if not xp.all(xp.diagonal(t)):
         return xp.full_like(e, math.nan)
-    inverse = xp.conj(q).T
+    inverse = xp.matrix_transpose(xp.conj(q))
     along, one, count = inverse @ e @ q, xp.eye(len(x)), 0
     while not _near_one(xp, t):
         if count == ROOTS or not xp.all(xp.isfinite(t)):
@@ -88,8 +88,8 @@ def logarithm_along(xp: Any, x: Any, e: Any) -> Any:
     for node, weight in zip(nodes, weights, strict=True):
         factor = one + (node + 1) / 2 * (t - one)
         left = xp.solve_triangle(factor, along, upper=True, transposed=False, unit=False)
-        right = xp.solve_triangle(factor, left.T, upper=True, transposed=True, unit=False)
-        total += weight / 2 * right.T
+        right = xp.solve_triangle(factor, xp.matrix_transpose(left), upper=True, transposed=True, unit=False)
+        total += weight / 2 * xp.matrix_transpose(right)
     return q @ (total * 2.0**count) @ inverse * across
 
 
