@@ -21,6 +21,7 @@ from everyo.ops.conversion import *  # isort: skip
 from everyo.ops.gathering import *  # isort: skip
 from everyo.ops.rearranging import *  # isort: skip
 from everyo.ops.joining import *  # isort: skip
+from everyo.ops.splitting import *  # isort: skip
 from everyo.ops.contraction import *  # isort: skip
 from everyo.ops.embedding import *  # isort: skip
 from everyo.ops.reductions import *  # isort: skip

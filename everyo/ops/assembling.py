@@ -12,12 +12,13 @@ from everyo.ops.axes import as_integer, normalize_axes, normalize_axis, normaliz
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.docstrings import described
 from everyo.ops.gathering import nonzero
-from everyo.ops.joining import concat, split
+from everyo.ops.joining import concat
 from everyo.ops.known import is_known
 from everyo.ops.rearranging import diag, flip, tile
 from everyo.ops.shape import atleast_1d, expand_dims, ravel, reshape
 from everyo.ops.signatures import explained
 from everyo.ops.sorting import argmax
+from everyo.ops.splitting import split
 from everyo.ops.transposition import moveaxis
 from everyo.ops.truth import any as some
 

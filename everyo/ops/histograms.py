@@ -18,9 +18,9 @@ from everyo.ops.axes import as_flag, as_integer
 from everyo.ops.bin_edges import edges_of, flattened
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.families import primitive
-from everyo.ops.joining import unstack
 from everyo.ops.known import is_known
 from everyo.ops.signatures import explained
+from everyo.ops.splitting import unstack
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogramdd"]
 
