@@ -178,7 +178,7 @@ def user_expression(frame: FrameType) -> str:
     if place is None or place[0] is None or place[0] != place[1] or place[0] != frame.f_lineno:
         return ""
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
-    return line.encode()[place[2] : place[3]].decode()
+    return line.encode()[place[2] : place[3]].decode(errors="replace")  # the file may have changed
 
 
 def _is_users(frame: FrameType) -> bool:
@@ -198,6 +198,8 @@ def describe(*values: object) -> str:
     'float64 (2, 3), float'
     """
     return ", ".join(
-        f"{v.dtype} {tuple(v.shape)}" if hasattr(v, "shape") and hasattr(v, "dtype") else type(v).__name__
+        f"{v.dtype} {tuple(v.shape)}"
+        if hasattr(v, "shape") and hasattr(v, "dtype") and not isinstance(v, type)
+        else type(v).__name__
         for v in values
     )

@@ -118,8 +118,8 @@ CONVERSIONS = {
     ),
     "log_softmax": (
         lambda x: log_softmax(x),
-        r"eo\.log_softmax in place of log_softmax",
-        lambda x: eo.log_softmax(x),
+        r"eo\.log_softmax\(x, axis=None\) in place of log_softmax",
+        lambda x: eo.log_softmax(x, axis=None),
     ),
     "dot": (lambda x: COLUMN.dot(x), r"write COLUMN @ x in place of COLUMN\.dot\(x\)", lambda x: COLUMN @ x),
     "r_": (
@@ -268,3 +268,32 @@ def test_attributes_are_not_computed_for_an_error():
     assert looked == ["table"]  # by the function alone
     with pytest.raises(eo.GraphStateError, match=r"make model\.total a tensor"):
         eo.grad(adds)(X)
+
+
+class Attributes(dict):
+    """A dict whose items are its attributes: it has no other, and says so by a KeyError."""
+
+    __getattr__ = dict.__getitem__
+
+    def __call__(self, function):
+        return function
+
+
+def test_objects_with_attributes_of_their_own_do_not_hide_the_error():
+    settings = Attributes()
+    with pytest.raises(eo.GraphStateError):
+        settings(np.asarray)(eo.ones(1, requires_grad=True))
+
+
+def test_a_source_that_has_changed_since_it_was_read(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    place = tmp_path / "edited_source.py"
+    place.write_text("import numpy as np\ndef f(x):\n    return 1, np.array(x)\n", encoding="utf-8")
+    import edited_source
+
+    place.write_text(
+        "import numpy as np\ndef f(x):\n    # " + "é" * 20 + "\n    return 1\n", encoding="utf-8"
+    )
+    with pytest.raises(eo.GraphStateError):
+        edited_source.f(eo.ones(1, requires_grad=True))

@@ -22,15 +22,18 @@ _NUMPY = {
 }  # fmt: skip
 _MATH = {
     "pow": "eo.power", "fsum": "eo.sum", "dist": "eo.linalg.norm", "lgamma": "eo.special.gammaln",
-    "gamma": "eo.special.gamma",
+    "gamma": "eo.special.gamma", "remainder": "x - y * eo.round(x / y)",
 }  # fmt: skip
 _SCIPY = {
     "optimize": "eo.scipy_compat.minimize or least_squares for an optimum, eo.implicit.custom_root for the "
     "derivative of a solution",
     "stats": "the density written with functions of eo, as -x * x / 2 for a normal one",
+    "ndimage": "eo.conv2d of x.reshape(1, 1, *x.shape), with eo.pad for the border",
     "integrate": "eo.trapezoid or a sum over points, eo.scan for steps in time, eo.custom_vjp around SciPy",
 }
 _EXACT = {
+    "softmax": "eo.softmax(x, axis=None)", "log_softmax": "eo.log_softmax(x, axis=None)",
+    "cholesky": "eo.linalg.cholesky(x, upper=True)", "qr": 'eo.linalg.qr(x, mode="complete")',
     "expm": "eo.linalg.matrix_exp", "cho_solve": "eo.linalg.cholesky_solve",
     "cho_factor": "eo.linalg.cholesky",
 }  # fmt: skip
@@ -74,7 +77,12 @@ def _in_place_of(path: str, opened: str, names: dict[str, Any]) -> str | None:
     owner, _, method = path.rpartition(".")
     if method == "dot" and type(_resolved(owner, names)).__module__ == "numpy":
         return f"write {owner} @ x in place of {path}(x)"
-    module, name = getattr(called, "__module__", None), getattr(called, "__name__", "")
+    try:
+        module, name = called.__module__, called.__name__
+    except Exception:  # an object's own way of giving attributes
+        return None
+    if type(name) is not str:
+        return None
     root, _, package = str(module).partition(".")
     if root in ("math", "cmath"):
         return _written(_MATH.get(name) or _ours(name), path)

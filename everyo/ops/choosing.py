@@ -11,7 +11,7 @@ from everyo.core.samples import Distinct, sample
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
-from everyo.ops.axes import as_integers, normalize_axis
+from everyo.ops.axes import as_integers, listed, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, zeros_like
 from everyo.ops.families import primitive
 from everyo.ops.gathering import take_along_axis
@@ -256,7 +256,7 @@ def partition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> Ten
 
 
 def _places(kth: Any, x: Tensor, axis: int, operation: str) -> tuple[int, ...]:
-    places = as_integers(kth, "kth", operation)
+    places = as_integers(listed(kth), "kth", operation)
     return tuple(normalize_axis(place, x.shape[axis], operation) for place in places)
 
 

@@ -69,7 +69,7 @@ def logsumexp(x: Any, /, axis: Axis = None, b: Any = None, *, keepdims: bool = F
     """Logarithm of the sum of exponentials along axes, without overflow: ``log(sum(b * exp(x)))``.
 
     ``dx = g * softmax(x)``; 0 for elements that are ``-inf``, even where all are. With weights,
-    ``dx = g * b * exp(x - out)`` and ``db = g * exp(x - out)``.
+    ``dx = g * b * exp(x - out)`` and ``db = g * exp(x - out)``, which is infinite where the sum is 0.
 
     Parameters
     ----------
@@ -120,8 +120,9 @@ def _weighted(x: Tensor, b: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     for candidate in (size, counted) if x.size else ():
         found = reduce(op.max, candidate, axis, True, operation="logsumexp")
         top = op.where(op.isfinite(found), found, top)
-    total = reduce(op.sum, op.multiply_absorbing(b, op.exp(x - top)), axis, True)
-    nothing = op.equal(total, 0)
+    terms = op.exp(x - top)
+    total = reduce(op.sum, op.multiply_absorbing(b, terms), axis, True)
+    nothing = reduce(op.all, op.equal(terms, 0), axis, True)  # all are -inf, or there are none
     out = op.where(nothing, -math.inf, op.log(op.where(nothing, 1, total))) + top
     return out if keepdims else op.reshape(out, shape=reduce(op.sum, counted, axis, False).shape)
 

@@ -193,6 +193,9 @@ def test_a_pullback_is_linear_at_a_cotangent_of_zero():
     for f in (eo.linalg.cond, logarithm):
         singular = eo.asarray(np.diag([2.0, 0.0]))
         assert np.isnan(eo.linearize(f, singular)[1](e).item())
+        slope = eo.grad(f)
+        for second in (eo.hessian(f)(singular), eo.jvp(slope, (singular,), (e,))[1]):
+            assert not np.isfinite(second.numpy()).any()
 
 
 @pytest.mark.parametrize("order", ORDERS)

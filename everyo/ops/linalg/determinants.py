@@ -223,7 +223,8 @@ def _slogdet_vjp(g: dict[int, Any], x: Any, out: Any) -> Any:
     if total is None:
         return op.zeros_like(x)
     total, slope = _spread(total), op.matrix_transpose(op.inv(x, strict=False))
-    return op.where(op.isfinite(slope), total * slope, undefined(total))
+    idle = op.logical_and(op.equal(total, 0), op.logical_not(op.isfinite(slope)))
+    return op.where(idle, undefined(total), total * slope)
 
 
 def _slogdet_jvp(t: Any, x: Any, out: Any) -> tuple[Any, Any]:
