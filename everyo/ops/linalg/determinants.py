@@ -22,7 +22,6 @@ from everyo.ops.linalg.common import (
     same_layout,
     square,
     summed,
-    undefined,
 )
 from everyo.ops.signatures import explained
 
@@ -224,7 +223,7 @@ def _slogdet_vjp(g: dict[int, Any], x: Any, out: Any) -> Any:
         return op.zeros_like(x)
     total, slope = _spread(total), op.matrix_transpose(op.inv(x, strict=False))
     idle = op.logical_and(op.equal(total, 0), op.logical_not(op.isfinite(slope)))
-    return op.where(idle, undefined(total), total * slope)
+    return op.where(idle, 0, total * slope)
 
 
 def _slogdet_jvp(t: Any, x: Any, out: Any) -> tuple[Any, Any]:
