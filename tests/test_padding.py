@@ -160,3 +160,24 @@ def test_positions_of_arguments_as_in_numpy():
         np.testing.assert_allclose(ours(5, 0.5).numpy(), theirs(5, 0.5), rtol=1e-6)
     for ours, theirs in ((eo.fft.fftshift, np.fft.fftshift), (eo.fft.ifftshift, np.fft.ifftshift)):
         np.testing.assert_array_equal(ours(x, 1).numpy(), theirs(a, 1))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_mirroring_at_a_point_several_times_does_not_overflow_on_the_way(dtype):
+    big = np.finfo(dtype).max / 1.5
+    x = np.array([big, 1.0], dtype)
+    with np.errstate(over="ignore"):
+        ours = eo.pad(x, (0, 2), "reflect", reflect_type="odd")
+        assert ours.dtype == dtype
+        exact = np.array([big, 1.0, 2 - np.float64(x[0]), -np.inf])
+        np.testing.assert_allclose(ours.numpy(), exact, rtol=1e-3 if dtype == "float16" else 1e-6)
+
+
+@pytest.mark.parametrize("mode", ["wrap", "clip"])
+@pytest.mark.parametrize("kind", ["int64", "int8", "uint8", "uint64"])
+def test_positions_outside_with_and_without_a_gradient(mode, kind):
+    x, places = np.arange(12.0).reshape(3, 4), np.array([0, 7, 2, 100]).astype(kind)
+    places = places if kind[0] == "u" else np.concatenate([places, [-1, -9]]).astype(kind)
+    expected = np.take(x, places.astype("int64"), axis=1, mode=mode)
+    for point in (eo.asarray(x), eo.tensor(x, requires_grad=True)):
+        np.testing.assert_array_equal(eo.take(point, places, axis=1, mode=mode).detach().numpy(), expected)

@@ -210,6 +210,10 @@ def take(x: Any, indices: Any, /, axis: int | None = None, *, mode: str = "raise
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     axis = normalize_axis(axis, x.ndim, "take")
+    if mode in ("wrap", "clip") and is_known(x) and not x.requires_grad and x.shape[axis]:
+        found = positions_in(x, as_tensor(indices), "take")
+        if is_known(found) and found.dtype.kind == "i":
+            return as_tensor(x.backend.xp.take(x.data, found.data, axis=axis, mode=mode), x)
     if mode != "raise":
         indices = within(as_tensor(indices), x.shape[axis], mode, "take")
     found = positions_in(x, indices, "take")

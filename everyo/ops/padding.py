@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.dispatch import apply
-from everyo.core.dtypes import float64, refuse_complex
+from everyo.core.dtypes import float16, float32, float64, refuse_complex
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
@@ -113,8 +113,11 @@ def pad(
     x = apart(x)
     _refuse_empty(x, widths)
     if mode in _COPIES:
-        rims = _mirrored if _is_odd(reflect_type) else _copied
-        return _around(x, widths, [mode] * x.ndim, rims)
+        if not _is_odd(reflect_type):
+            return _around(x, widths, [mode] * x.ndim, _copied)
+        wide = {float16: float32, float32: float64}.get(x.dtype, x.dtype)  # has twice the largest element
+        padded = _around(x.astype(wide, copy=False), widths, [mode] * x.ndim, _mirrored)
+        return padded.astype(x.dtype, copy=False)
     if mode == "linear_ramp":
         return _around(x, widths, _numbers(x, end_values, "end_values"), _ramps)
     lengths = _pairs(stat_length, x.ndim) if stat_length is not None else [(None, None)] * x.ndim
