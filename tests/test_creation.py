@@ -227,3 +227,13 @@ def test_shapes():
         eo.full((2,), [1, 2])
     with pytest.raises(eo.ArgumentError, match="step"):
         eo.arange(0, 1, 0)
+
+
+def test_lists_of_integers_on_both_sides_of_the_signed_range():
+    top = 2**64 - 1
+    assert eo.asarray([0, top], dtype="uint64").tolist() == [0, top]
+    assert eo.asarray([[0, 2**63], [top - 1023, 1]], dtype="uint64").tolist() == [[0, 2**63], [top - 1023, 1]]
+    for values, dtype in (([-1, top], "uint64"), ([0, top], "int64"), ([0, 2**63], "int8")):
+        with pytest.raises(eo.errors.ArgumentError, match="range"):
+            eo.asarray(values, dtype=dtype)
+    assert eo.asarray([0.5, 2.0], dtype="int64").tolist() == [0, 2]

@@ -141,8 +141,20 @@ def array_from(
         return array
     refuse_complex(array.dtype, dtype, operation)
     if dtype.kind in "iu" and array.size:
-        _require_range(array, dtype, backend, operation)
+        # Integers on both sides of 2**63 are floats to NumPy, unless it is told.
+        whole = _integers(value) if kind == "f" else None
+        low, high = (array.min().item(), array.max().item()) if whole is None else (min(whole), max(whole))
+        _require_range(low, high, dtype, backend, operation)
+        return backend.asarray(array if whole is None else value, dtype, place)
     return backend.asarray(array, dtype, place)
+
+
+def _integers(value: Any) -> list[int] | None:
+    """Return the integers in nested lists; None if there is anything else."""
+    if not isinstance(value, (list, tuple)):
+        return [value] if isinstance(value, int) else None
+    found = [_integers(item) for item in value]
+    return None if None in found else [i for part in found for i in part or ()]
 
 
 def require_numeric(value: Any, operation: str) -> None:
@@ -171,9 +183,8 @@ def strongest(arrays: Iterable[Any]) -> Any:
     return max(arrays, key=lambda array: "biufc".index(array.dtype.kind))
 
 
-def _require_range(array: Any, dtype: Any, backend: device.Backend, operation: str) -> None:
+def _require_range(low: Any, high: Any, dtype: Any, backend: device.Backend, operation: str) -> None:
     """Raise ArgumentError for numbers that `dtype`, an integer one, cannot hold."""
-    low, high = array.min().item(), array.max().item()
     limits = backend.xp.iinfo(dtype)
     # A conversion truncates, and a NaN is in no range.
     if not (limits.min - 1 < low and high < limits.max + 1):
