@@ -116,10 +116,8 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int, operation: str) 
 
 def as_list(shape: Any) -> Sequence[Any]:
     """Return a shape, or another list of numbers, as a sequence: it may be one number or a 1-d array."""
-    if isinstance(shape, Sequence):
-        return shape
-    items: Sequence[Any] = shape.tolist() if getattr(shape, "ndim", 0) == 1 else (shape,)
-    return items
+    items = listed(shape)
+    return items if isinstance(items, Sequence) else (items,)
 
 
 def normalize_shape(shape: Any, operation: str) -> tuple[int, ...]:

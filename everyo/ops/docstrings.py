@@ -92,3 +92,9 @@ converted = described(
     Raises=f"DTypeError\n    If the elements are not numeric, or would lose an imaginary part.\n"
     f"ArgumentError\n    If a number is outside the range of an integer dtype.\n{_NO_DEVICE}",
 )
+
+of_a_real_number = described(
+    Parameters="x : tensor, array or number\n    Real, of any shape; integers are computed in float64.",
+    Returns="Tensor\n    Of the same shape; floats keep their dtype.",
+    Raises="DTypeError\n    If the elements are no real numbers.",
+)

@@ -52,11 +52,8 @@ def _extremes(xp: Any, x: Any, out: Any, *, axis: AxisParam, keepdims: bool, nan
     here = xp.asarray(x == out)
     if nan and x.dtype.kind == "f" and xp.any(out != out):
         here = here | ((x != x) & (out != out))
-    total = xp.count_nonzero(here)
     if axis is None:
-        number = xp.reshape(total, (1,) * x.ndim)
-    elif total == out.size and not xp.any(out != out):  # then nothing is shared
-        number = xp.ones_like(out)
+        number = xp.reshape(xp.count_nonzero(here), (1,) * x.ndim)
     else:
         few = count(x.shape, axis) < 1 << 16
         number = xp.sum(here, axis=axis, keepdims=True, dtype="uint16" if few else "int64")

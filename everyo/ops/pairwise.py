@@ -209,6 +209,12 @@ def _distance_vjp(g: Any, needs: Any, x1: Any, x2: Any, out: Any) -> Any:
     )
 
 
+def require_real(points: Any) -> None:
+    """Raise TypeError, which the engine explains, for complex points."""
+    if points.dtype.kind == "c":
+        raise TypeError("the points must be real")
+
+
 @primitive(
     vjp=_distance_vjp,
     jvp=(
@@ -220,8 +226,7 @@ def _distance_vjp(g: Any, needs: Any, x1: Any, x2: Any, out: Any) -> Any:
 )
 def _pair_distances(xp: Any, x1: Any, x2: Any) -> Any:
     """Lengths of the differences of real points, without over- or underflow; slope 0 where one is 0."""
-    if x1.dtype.kind == "c":
-        raise TypeError("the points must be real")
+    require_real(x1)
     centred = _centred(xp, x1, x2)
     if centred is not None:
         lengths = xp.sqrt(xp.maximum(centred.squares, 0))

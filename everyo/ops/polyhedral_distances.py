@@ -14,7 +14,7 @@ from everyo.core.dtypes import float16, float32, float64
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.ops.families import primitive
-from everyo.ops.pairwise import blocks
+from everyo.ops.pairwise import blocks, require_real
 
 __all__: list[str] = []
 
@@ -67,8 +67,7 @@ def _distances_vjp(g: Any, needs: Any, x1: Any, x2: Any, out: Any, order: float)
 @primitive(_distances_vjp, _steps_for, samples=_samples, batch=trailing(2))
 def _polyhedral_distances(xp: Any, x1: Any, x2: Any, *, order: float) -> Any:
     """Return the sums, or for infinity the largest, of the sizes of the differences of real points."""
-    if x1.dtype.kind == "c":
-        raise TypeError("the points must be real")
+    require_real(x1)
     out = xp.point_distances(x1, x2, order)
     if out is not None:
         return out
@@ -101,8 +100,7 @@ def _slopes_jvp(tangents: Sequence[Any], x1: Any, x2: Any, lengths: Any, order: 
 )
 def _pair_slopes(xp: Any, g: Any, x1: Any, x2: Any, lengths: Any, *, order: float) -> Any:
     """``sum_j g[i, j] s[i, j, k]`` and ``-sum_i g[i, j] s[i, j, k]`` for the slopes `s` of distances."""
-    if x1.dtype.kind == "c":
-        raise TypeError("the points must be real")
+    require_real(x1)
     wide = float32 if x1.dtype == float16 else float64
     first, second = (xp.zeros(x.shape, dtype=wide) for x in (x1, x2))
     for rows, parts in _weighted(xp, g, x1, x2, lengths, order):
@@ -133,8 +131,7 @@ def _steps_jvp(tangents: Sequence[Any], x1: Any, x2: Any, lengths: Any, order: f
 )
 def _pair_steps(xp: Any, t1: Any, t2: Any, x1: Any, x2: Any, lengths: Any, *, order: float) -> Any:
     """``sum_k s[i, j, k] (t1[i, k] - t2[j, k])``: the transpose of `pair_slopes`."""
-    if x1.dtype.kind == "c":
-        raise TypeError("the points must be real")
+    require_real(x1)
     ones = xp.ones(lengths.shape, dtype=x1.dtype)
     moved = xp.zeros(lengths.shape, dtype=x1.dtype)
     steps = (coordinates for _, coordinates in blocks(xp, t1, t2))

@@ -255,12 +255,3 @@ def made(*shape: int, diagonal: float = 0.0, phase: float = 0.0) -> Values:
         return [fill(sizes[1:], start + i * step, (*last, i)) for i in range(sizes[0])]
 
     return Values(fill(shape, 0, ()))
-
-
-def undefined(g: Any) -> Any:
-    """Return NaN for a cotangent, but 0 where it is 0: what is not asked for has no part in a gradient.
-
-    Its own derivative in `g` is NaN everywhere, so that a rule that uses it is not taken for constant there.
-    """
-    up, down = (op.multiply_absorbing(g, x) for x in (math.inf, -math.inf))
-    return up + down

@@ -16,7 +16,7 @@ from everyo.ops.creation import as_tensor
 from everyo.ops.extremes import require_elements
 from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
-from everyo.ops.linalg.common import inexact_array, matrices, same_layout, square, undefined
+from everyo.ops.linalg.common import inexact_array, matrices, same_layout, square
 from everyo.ops.linalg.degeneracy import batched
 from everyo.ops.linalg.singular import svdvals
 from everyo.ops.norms import vector_norm
@@ -251,8 +251,17 @@ def _ratio(a: Tensor, b: Tensor) -> Tensor:
     return op.infinite_where(a / op.where(zero, 1, b), zero)
 
 
+def _undefined(g: Any) -> Any:
+    """Return NaN for a cotangent, but 0 where it is 0: what is not asked for has no part in a gradient.
+
+    Its own derivative in `g` is NaN everywhere, so that a rule that uses it is not taken for constant there.
+    """
+    up, down = (op.multiply_absorbing(g, x) for x in (math.inf, -math.inf))
+    return up + down
+
+
 @primitive(
-    (lambda g, where: op.where(where, undefined(g), g), None),
+    (lambda g, where: op.where(where, _undefined(g), g), None),
     (lambda t, where: op.where(where, t * math.nan, t), None),
     samples=lambda: [sample((2,), Values([False, False])), sample((), Values(False))],
     batch=batched,

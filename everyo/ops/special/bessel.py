@@ -11,6 +11,7 @@ from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
+from everyo.ops.docstrings import of_a_real_number
 from everyo.ops.families import elementwise, primitive
 from everyo.ops.signatures import explained
 from everyo.ops.special.kernels import in_double, real
@@ -186,25 +187,11 @@ def i1e(xp: Any, x: Any) -> Any:
 
 
 @explained
+@of_a_real_number
 def i0(x: Any, /) -> Tensor:
     """Modified Bessel function of the first kind of order 0, elementwise: ``d i0(x) = i1(x) dx``.
 
     Source: DLMF 10.29.
-
-    Parameters
-    ----------
-    x : tensor, array or number
-        Real, of any shape; integers are computed in float64.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape; floats keep their dtype.
-
-    Raises
-    ------
-    DTypeError
-        If the elements are no real numbers.
 
     Examples
     --------
@@ -216,25 +203,11 @@ def i0(x: Any, /) -> Tensor:
 
 
 @explained
+@of_a_real_number
 def i1(x: Any, /) -> Tensor:
     """Modified Bessel function of the first kind of order 1, elementwise.
 
     ``d i1(x) = (i0(x) + i2(x)) / 2 dx``, which is ``(i0(x) - i1(x) / x) dx``. Source: DLMF 10.29.
-
-    Parameters
-    ----------
-    x : tensor, array or number
-        Real, of any shape; integers are computed in float64.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape; floats keep their dtype.
-
-    Raises
-    ------
-    DTypeError
-        If the elements are no real numbers.
 
     Examples
     --------
@@ -246,25 +219,11 @@ def i1(x: Any, /) -> Tensor:
 
 
 @explained
+@of_a_real_number
 def j0(x: Any, /) -> Tensor:
     """Bessel function of the first kind of order 0, elementwise: ``d j0(x) = -j1(x) dx``.
 
     Source: DLMF 10.6.
-
-    Parameters
-    ----------
-    x : tensor, array or number
-        Real, of any shape; integers are computed in float64.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape; floats keep their dtype.
-
-    Raises
-    ------
-    DTypeError
-        If the elements are no real numbers.
 
     Examples
     --------
@@ -276,25 +235,11 @@ def j0(x: Any, /) -> Tensor:
 
 
 @explained
+@of_a_real_number
 def j1(x: Any, /) -> Tensor:
     """Bessel function of the first kind of order 1, elementwise: ``d j1(x) = (j0(x) - j2(x)) / 2 dx``.
 
     Source: DLMF 10.6.
-
-    Parameters
-    ----------
-    x : tensor, array or number
-        Real, of any shape; integers are computed in float64.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape; floats keep their dtype.
-
-    Raises
-    ------
-    DTypeError
-        If the elements are no real numbers.
 
     Examples
     --------
@@ -306,25 +251,11 @@ def j1(x: Any, /) -> Tensor:
 
 
 @explained
+@of_a_real_number
 def y0(x: Any, /) -> Tensor:
     """Bessel function of the second kind of order 0, elementwise: ``d y0(x) = -y1(x) dx``.
 
     It is ``-inf`` at 0, and NaN below. Source: DLMF 10.6.
-
-    Parameters
-    ----------
-    x : tensor, array or number
-        Real, of any shape; integers are computed in float64.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape; floats keep their dtype.
-
-    Raises
-    ------
-    DTypeError
-        If the elements are no real numbers.
 
     Examples
     --------
@@ -336,25 +267,11 @@ def y0(x: Any, /) -> Tensor:
 
 
 @explained
+@of_a_real_number
 def y1(x: Any, /) -> Tensor:
     """Bessel function of the second kind of order 1, elementwise: ``d y1(x) = (y0(x) - y2(x)) / 2 dx``.
 
     It is ``-inf`` at 0, and NaN below. Source: DLMF 10.6.
-
-    Parameters
-    ----------
-    x : tensor, array or number
-        Real, of any shape; integers are computed in float64.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape; floats keep their dtype.
-
-    Raises
-    ------
-    DTypeError
-        If the elements are no real numbers.
 
     Examples
     --------

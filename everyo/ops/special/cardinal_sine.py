@@ -13,6 +13,7 @@ from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.ops.families import primitive
 from everyo.ops.signatures import explained
+from everyo.ops.special.kernels import in_blocks
 
 __all__ = ["sinc"]
 
@@ -40,17 +41,13 @@ def _sinc(xp: Any, x: Any, *, order: int) -> Any:
     """
     if x.dtype.kind not in "fc":
         x = xp.asarray(x, dtype=float)
-    if x.size <= LARGE:
-        return _derivative(xp, x, order)
-    flat = xp.reshape(x, (-1,))
-    out = xp.empty(flat.shape, dtype=x.dtype)
-    for start in range(0, flat.size, LARGE):  # so that what is computed on the way stays in the cache
-        block = slice(start, start + LARGE)
-        out[block] = _derivative(xp, flat[block], order)
-    return xp.reshape(out, x.shape)
+    return in_blocks(
+        xp, lambda x: _derivative(xp, x, order), x.dtype, LARGE, x
+    )  # long enough for native sines
 
 
 def _derivative(xp: Any, x: Any, order: int) -> Any:
+    """Return the same for a vector."""
     infinite = xp.isinf(x)
     any_infinite = xp.any(infinite)
     if any_infinite:
@@ -70,8 +67,7 @@ def _derivative(xp: Any, x: Any, order: int) -> Any:
     if any_infinite:
         out = xp.where(infinite, xp.zeros_like(z), out)
     if xp.any(small):
-        out = xp.asarray(out)  # 0-d results are scalars
-        places = xp.nonzero(small) if small.ndim else small  # a mask takes longer
+        places = xp.nonzero(small)  # a mask takes longer
         out[places] = _series(z[places], order) * math.pi**order
     return out
 

@@ -40,10 +40,15 @@ def in_double(xp: Any, function: Callable[..., Any], *operands: Any) -> Any:
     if dtype.kind == "c":
         raise TypeError("complex numbers are not supported")
     arrays = xp.broadcast_arrays(*[xp.asarray(x, dtype=float64) for x in operands])
+    with xp.errstate(all="ignore"):
+        return in_blocks(xp, function, dtype, _BLOCK, *arrays)
+
+
+def in_blocks(xp: Any, function: Callable[..., Any], dtype: Any, size: int, *arrays: Any) -> Any:
+    """Return an elementwise function of arrays of one shape, which it gets as 1-d parts of them."""
     flat = [xp.reshape(x, (-1,)) for x in arrays]
     out = xp.empty(flat[0].shape, dtype=dtype)
-    with xp.errstate(all="ignore"):
-        for start in range(0, out.size, _BLOCK):
-            block = slice(start, start + _BLOCK)
-            out[block] = function(*[x[block] for x in flat])
+    for start in range(0, out.size, size):
+        block = slice(start, start + size)
+        out[block] = function(*[x[block] for x in flat])
     return xp.reshape(out, arrays[0].shape)

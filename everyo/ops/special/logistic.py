@@ -6,6 +6,7 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.ops.activations import log_sigmoid, sigmoid
+from everyo.ops.docstrings import of_a_real_number
 from everyo.ops.families import elementwise
 from everyo.ops.signatures import explained
 from everyo.ops.special.kernels import real
@@ -44,25 +45,11 @@ def expit(x: Any, /) -> Tensor:
 
 
 @explained
+@of_a_real_number
 def log_expit(x: Any, /) -> Tensor:
     """Logarithm of `expit`, without overflow: the same as `everyo.log_sigmoid`.
 
     ``d log_expit(x) = expit(-x) dx``.
-
-    Parameters
-    ----------
-    x : tensor, array or number
-        Real, of any shape; integers are computed in float64.
-
-    Returns
-    -------
-    Tensor
-        Of the same shape; floats keep their dtype.
-
-    Raises
-    ------
-    DTypeError
-        If the elements are no real numbers.
 
     Examples
     --------
