@@ -207,6 +207,8 @@ def test_an_array_that_is_read_where_a_tensor_says(context):
     [
         (lambda x: scipy.integrate.quad(lambda s: s * x[0], 0, 1)[0], r"eo\.trapezoid(.|\n)*eo\.custom_vjp"),
         (lambda x: scipy.optimize.brentq(lambda s: s - x[0], 0, 10), r"eo\.implicit\.custom_root"),
+        (lambda x: scipy.optimize.brentq(lambda s: s - x.sum(), 0, 10), r"eo\.implicit\.custom_root"),
+        (lambda x: scipy.optimize.brentq(lambda s: s * eo.exp(x[0]) - 1, 0, 10), r"custom_root"),
         (
             lambda x: scipy.optimize.minimize(lambda s: (s[0] - x[0]) ** 2, [0.0]).x[0],
             r"eo\.scipy_compat\.minimize(.|\n)*eo\.implicit\.custom_root",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar, copy_context
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,6 +36,7 @@ from everyo.backends.scientific import (
 from everyo.backends.shortcuts import (
     argsort,
     broadcast_to,
+    flip,
     matrix_transpose,
     permute_dims,
     reduction,
@@ -104,6 +106,7 @@ class NumpyBackend:
         self.xp.where_positive = where_positive
         self.xp.matrix_transpose, self.xp.reshape = matrix_transpose, reshape
         self.xp.permute_dims, self.xp.swapaxes = permute_dims, swapaxes
+        self.xp.real, self.xp.imag, self.xp.flip = attrgetter("real"), attrgetter("imag"), flip
         self.xp.where, self.xp.sigmoid, self.xp.erf, self.xp.erfc = where, sigmoid, erf, erfc
         self.xp.logaddexp = quiet_about_nan(np.logaddexp)
         self.xp.logaddexp2 = quiet_about_nan(np.logaddexp2)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from everyo.backends.accelerated import LARGE, total
 
+_WHOLE, _REVERSED = slice(None), slice(None, None, -1)
 _SMALL = 1024  # elements that are written faster than a view of zero strides is made
 
 
@@ -52,6 +53,12 @@ def matrix_transpose(x: Any) -> Any:
     if x.ndim < 2:
         raise ValueError("the tensor must be at least 2-dimensional")
     return x.swapaxes(-1, -2)
+
+
+def flip(x: Any, axis: int | Sequence[int]) -> Any:
+    """Return `x` in reverse order along some axes, counted from the first."""
+    axes = (axis,) if isinstance(axis, int) else axis
+    return x[tuple([_REVERSED if i in axes else _WHOLE for i in range(x.ndim)])]
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:

@@ -49,6 +49,10 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         The result; it has a `grad_node` if recording is on and an input requires grad. An operation
         with several results returns a tuple of tensors.
     """
+    if len(inputs) == 1 and isinstance(inputs[0], Tensor):
+        kernel = primitive.kernels.get(inputs[0].data.__class__)
+        if kernel is not None:
+            return _apply_to_one(primitive, kernel, inputs[0], params)
     arrays = []
     mask = 0
     bit = 1
@@ -97,6 +101,41 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
     if out.__class__ is tuple:
         return tuple([wrap(array) for array in out])
     return wrap(out)
+
+
+def _apply_to_one(primitive: Primitive, kernel: Callable[..., Any], x: Tensor, params: dict[str, Any]) -> Any:
+    """As `apply`, for one operand whose kernel is known."""
+    array = x.data
+    try:
+        out = kernel(array, **params)
+    except EveryOError:
+        raise
+    except EXPLAINED as error:
+        raise explain(primitive, (array,), params, error) from error
+    if out.__class__ is not array.__class__:
+        out = settle(out)
+    parent = x.grad_node
+    if parent is None or primitive.vjp is None or not (mode := current_mode()).grad:
+        return tuple([wrap(part) for part in out]) if out.__class__ is tuple else wrap(out)
+    if out.__class__ is tuple:
+        return recorded(out, record(primitive, (x,), (array,), params, out, 1))
+    tensor = wrap(out)
+    if out.dtype.kind not in DIFFERENTIABLE:
+        return tensor
+    try:
+        plan = primitive.plans[1]
+    except KeyError:
+        plan = primitive.plan(1, 1)
+    tensor.grad_node = node = Node()
+    node.plan = plan
+    node.params = params
+    node.parents = (parent,)
+    node.saved = () if plan.save is None else plan.save(out, array)
+    node.age = next_age()
+    node.extras = node.restore = None
+    if mode.anomaly:
+        note(node)
+    return tensor
 
 
 def _interpret(

@@ -201,7 +201,7 @@ class Primitive:
 
     def _direct(self, xp: Any) -> Callable[..., Any] | None:
         """Return the backend's own function if the kernel only hands its operands over to it."""
-        if self.family not in ("elementwise", "discrete"):
+        if self.family not in ("elementwise", "discrete", "linear"):
             return None
         operands = tuple(object() for _ in self.input_names)
         try:

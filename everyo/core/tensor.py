@@ -5,6 +5,7 @@ Operators and array methods are attached in `everyo.ops.methods`, beside the ope
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -97,15 +98,12 @@ class Tensor(Readable):
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self.shape)
+        return len(self.data.shape)
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        size = 1
-        for n in self.shape:
-            size *= n
-        return size
+        return math.prod(self.data.shape)
 
     @property
     def itemsize(self) -> int:

@@ -84,10 +84,15 @@ def undo(entries: Sequence[Entry], mine: Callable[[Tensor], bool], name: str, er
 
 
 def reveal(error: BaseException) -> None:
-    """Raise the error of this package that NumPy hides behind its own in ``a[i] = x``, with an array a."""
+    """Raise the error of this package that another one hides.
+
+    NumPy has one of its own in ``a[i] = x``, with an array a. Code in C that calls back without a look at an
+    error, such as SciPy's ``brentq``, gets a SystemError from Python.
+    """
     cause = error.__cause__
-    hidden = type(error) is ValueError and str(error).startswith("setting an array element")
-    if hidden and isinstance(cause, EveryOError):
+    assigned = type(error) is ValueError and str(error).startswith("setting an array element")
+    called = type(error) is SystemError and "with an exception set" in str(error)
+    if (assigned or called) and isinstance(cause, EveryOError):
         error.__cause__ = None
         raise cause.with_traceback(error.__traceback__) from None
 

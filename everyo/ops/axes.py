@@ -26,7 +26,7 @@ def normalize_axis(axis: int, ndim: int, operation: str) -> int:
     DTypeError
         If it is no integer.
     """
-    position = as_integer(axis, "an axis", operation)
+    position = axis if axis.__class__ is int else as_integer(axis, "an axis", operation)
     if not -ndim <= position < ndim:
         raise IndexingError(
             f"axis {position} does not exist",
@@ -100,7 +100,7 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int, operation: str) 
     """Return `axis` as a sorted tuple of positive axes; None means all of them."""
     if axis is None:
         return tuple(range(ndim))
-    if not isinstance(axis, Sequence):
+    if axis.__class__ is int or not isinstance(axis, Sequence):  # the second is asked in ten times the time
         return (normalize_axis(axis, ndim, operation),)
     axes = tuple(sorted(normalize_axis(a, ndim, operation) for a in axis))
     if len(set(axes)) < len(axes):
@@ -116,7 +116,7 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int, operation: str) 
 
 def as_list(shape: Any) -> Sequence[Any]:
     """Return a shape, or another list of numbers, as a sequence: it may be one number or a 1-d array."""
-    items = listed(shape)
+    items = shape if shape.__class__ is tuple else listed(shape)
     return items if isinstance(items, Sequence) else (items,)
 
 

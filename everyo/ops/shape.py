@@ -301,7 +301,7 @@ def squeeze(x: Any, /, axis: int | Sequence[int] | None = None) -> Tensor:
             found=f"sizes {tuple(x.shape[i] for i in axes)} of axes {tuple(axes)}",
             remedy="index the axis, as in x[0], or reduce it",
         )
-    return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
+    return apply(_reshape, (x,), {"shape": tuple([n for i, n in enumerate(x.shape) if i not in axes])})
 
 
 @explained
@@ -334,10 +334,10 @@ def expand_dims(x: Any, /, axis: int | Sequence[int]) -> Tensor:
     ((1, 3), (1, 3, 1))
     """
     x = as_tensor(x)
-    ndim = x.ndim + (len(axis) if isinstance(axis, Sequence) else 1)
+    ndim = x.ndim + (1 if axis.__class__ is int or not isinstance(axis, Sequence) else len(axis))
     axes = normalize_axes(axis, ndim, "expand_dims")
     sizes = iter(x.shape)
-    return reshape(x, tuple(1 if i in axes else next(sizes) for i in range(ndim)))
+    return apply(_reshape, (x,), {"shape": tuple([1 if i in axes else next(sizes) for i in range(ndim)])})
 
 
 def atleast_1d(x: Any, /) -> Tensor:
