@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import everyo as eo
-from everyo.core.dispatch import wrap
 from everyo.core.registry import primitives
+from everyo.core.tensor import wrap
 from everyo.testing import check_jvp, gradcheck, gradgradcheck
 
 BROADCASTING = {

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import everyo as eo
-from everyo.core.dispatch import wrap
 from everyo.core.registry import primitives
+from everyo.core.tensor import wrap
 from everyo.errors import CompileError, EveryOError
 from everyo.testing.primitives import Call
 from tests.compiling import agree, misses

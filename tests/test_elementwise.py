@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import everyo as eo
-from everyo.core.dispatch import wrap
 from everyo.core.registry import op, primitives
 from everyo.core.samples import Integers
+from everyo.core.tensor import wrap
 from everyo.testing.primitives import Call
 
 INF, NAN = math.inf, math.nan

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import everyo as eo
-from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.primitive import rule_arguments
 from everyo.core.registry import primitives
+from everyo.core.tensor import wrap
 from everyo.testing import gradcheck
 from everyo.testing.checks import differentiated
 from everyo.testing.point import Point, pull

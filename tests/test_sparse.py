@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import everyo as eo
-from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.registry import primitives
+from everyo.core.tensor import wrap
 from everyo.testing.primitives import Call
 from everyo.transforms.raveling import Layout, ravel
 from everyo.transforms.sparse.coloring import ORDERS, color_columns, color_symmetric

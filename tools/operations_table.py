@@ -13,9 +13,9 @@ import numpy as np
 
 import everyo
 from everyo.compiler.lowering import LOWERINGS
-from everyo.core.dispatch import wrap
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, rule_arguments
 from everyo.core.registry import primitives
+from everyo.core.tensor import wrap
 from everyo.errors import DTypeError, UnsupportedOperationError
 from everyo.testing.point import Point, pull
 from everyo.testing.primitives import Call

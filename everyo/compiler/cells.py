@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from everyo.compiler.states import Call
-from everyo.core.dispatch import wrap
 from everyo.core.modes import current_mode
 from everyo.core.operands import WEAK
 from everyo.core.tape import Node
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced
 from everyo.errors import UnsupportedOperationError
 

@@ -16,11 +16,11 @@ from everyo.compiler.direct import Door, door
 from everyo.compiler.program import LARGE, Program
 from everyo.compiler.states import Call, State, carry_out, counts_holders, replacing
 from everyo.compiler.trace import Tracer
-from everyo.core.dispatch import apply, wrap
+from everyo.core.dispatch import apply
 from everyo.core.dtypes import get_default_dtype
 from everyo.core.modes import current_mode
 from everyo.core.primitive import Primitive
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced, staging
 from everyo.errors import ArgumentError
 from everyo.ops.creation import as_tensor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from everyo.core.dispatch import wrap
+from everyo.core.tensor import wrap
 from everyo.core.traced import staging
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from everyo.compiler.graph import Graph, Value
-from everyo.core.dispatch import apply, wrap
-from everyo.core.tensor import Tensor
+from everyo.core.dispatch import apply
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import innermost, staging
 from everyo.ops.replay import Draws
 from everyo.transforms.custom_calls import Custom, Mapped

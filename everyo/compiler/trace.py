@@ -24,14 +24,14 @@ from everyo.compiler.items import Items
 from everyo.compiler.meeting import ends, in_dtype, in_own, met
 from everyo.compiler.raw import RawData, refuse
 from everyo.compiler.values import Values
-from everyo.core.dispatch import carries_gradient, explain, record, recorded, wrap
+from everyo.core.dispatch import carries_gradient, explain, record, recorded
 from everyo.core.dtypes import DIFFERENTIABLE, default_for
 from everyo.core.modes import begin, current_mode, is_constant
 from everyo.core.operands import WEAK, WEAK_KINDS
 from everyo.core.primitive import Primitive
 from everyo.core.registry import forget_kernels, get_primitive, op, remember_kernels
 from everyo.core.tape import FREED
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Interpreter, Traced, is_number, require_outer, staging, top_of
 from everyo.errors import CompileError, EveryOError, describe
 from everyo.guidance.conversions import instead

@@ -13,11 +13,11 @@ from typing import Any
 
 from everyo.core.cotangents import Partial
 from everyo.core.device import backend_of, scalar_like
-from everyo.core.dispatch import settle, wrap
+from everyo.core.dispatch import settle
 from everyo.core.operands import array_from
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced, staging
 from everyo.core.walk import Walk
 from everyo.errors import ArgumentError, DTypeError, EveryOError, GraphStateError, ShapeError, describe

@@ -14,12 +14,11 @@ from typing import Any
 
 from everyo.core.backward import enter
 from everyo.core.cotangents import Partial
-from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import switched
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced, depth, downwards, require_outer, staging
 from everyo.core.walk import Walk, topological_order
 from everyo.errors import CompileError, GraphStateError, describe

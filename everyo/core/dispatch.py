@@ -12,7 +12,7 @@ from everyo.core.modes import current_mode
 from everyo.core.operands import WEAK, coerce, require_numeric, stacked, tensors_in, without_lists
 from everyo.core.registry import no_kernel
 from everyo.core.tape import Node, OutputNode, next_age
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Interpreter, Traced, staged, staging, top_of
 from everyo.errors import (
     ArgumentError,
@@ -418,14 +418,6 @@ def settle(out: Any) -> Any:
 def _bare(x: Any) -> Any:
     """Return a 0-d array as a scalar: NumPy computes with its own in a tenth of the time."""
     return x if x.__class__ in WEAK else x[()]
-
-
-def wrap(array: Any) -> Tensor:
-    """Return a raw array as a tensor without a graph."""
-    tensor = Tensor()
-    tensor.data = array
-    tensor.grad_node = tensor.grad = None
-    return tensor
 
 
 def wrap_output(array: Any, node: Node | None, index: int) -> Tensor:

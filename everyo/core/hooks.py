@@ -7,11 +7,11 @@ from operator import is_
 from typing import Any
 
 from everyo.core.cotangents import Partial, Several
-from everyo.core.dispatch import settle, wrap
+from everyo.core.dispatch import settle
 from everyo.core.modes import current_mode
 from everyo.core.registry import op
 from everyo.core.tape import Extras
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced
 from everyo.errors import DTypeError, EveryOError, ShapeError, describe
 

@@ -367,8 +367,6 @@ class Tensor(Readable):
         >>> eo.ones(2, requires_grad=True).detach().requires_grad
         False
         """
-        from everyo.core.dispatch import wrap
-
         data = self.data
         noted = readings.get()
         if noted is not None:
@@ -485,3 +483,11 @@ class Tensor(Readable):
         from everyo.core.copying import reduce
 
         return reduce(self)
+
+
+def wrap(array: Any) -> Tensor:
+    """Return a raw array as a tensor without a graph."""
+    tensor = Tensor()
+    tensor.data = array
+    tensor.grad_node = tensor.grad = None
+    return tensor

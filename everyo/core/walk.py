@@ -10,12 +10,12 @@ from typing import Any
 
 from everyo.core.cotangents import SMALL, Partial, Unsummed, summed
 from everyo.core.device import Backend, backend_of
-from everyo.core.dispatch import settle, wrap, wrap_output
+from everyo.core.dispatch import settle, wrap_output
 from everyo.core.modes import current_mode, switched
 from everyo.core.primitive import ALL, OUT, STATIC, Plan
 from everyo.core.repair import may_repair, repair, watch_over
 from everyo.core.tape import FREED, Node
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced
 
 _age = attrgetter("age")

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from everyo.core.device import backend_for
-from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE, as_dtype
 from everyo.core.modes import no_grad
 from everyo.core.registry import op
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import refuse_traced, staging
 from everyo.errors import DTypeError, SerializationError
 from everyo.ops.creation import asarray

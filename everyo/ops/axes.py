@@ -116,7 +116,9 @@ def normalize_axes(axis: int | Sequence[int] | None, ndim: int, operation: str) 
 
 def as_list(shape: Any) -> Sequence[Any]:
     """Return a shape, or another list of numbers, as a sequence: it may be one number or a 1-d array."""
-    items = shape if shape.__class__ is tuple else listed(shape)
+    if shape.__class__ is tuple:
+        return shape
+    items = listed(shape)
     return items if isinstance(items, Sequence) else (items,)
 
 

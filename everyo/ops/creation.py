@@ -8,13 +8,12 @@ from typing import Any
 
 from everyo.core.batching import unchanged
 from everyo.core.device import backend_for, backend_of
-from everyo.core.dispatch import wrap
 from everyo.core.dtypes import as_dtype, get_default_dtype, refuse_complex
 from everyo.core.modes import is_grad_enabled
 from everyo.core.operands import array_from, is_typed, stack_lists_by, strongest, tensors_in
 from everyo.core.registry import op
 from everyo.core.samples import sample
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import is_number, staged, staging
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
 from everyo.ops.axes import as_flag, normalize_shape
@@ -82,10 +81,10 @@ def _tracked(data: Any) -> Tensor | None:
 
 def _stacked(data: Any) -> Any:
     """Return nested lists that contain tensors as one tensor; anything else as it is."""
-    from everyo.ops.joining import stack
-
     if not isinstance(data, (list, tuple)) or next(tensors_in(data), None) is None:
         return data
+    from everyo.ops.joining import stack
+
     return stack([_stacked(item) for item in data])
 
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from everyo.core.device import backend_for
-from everyo.core.dispatch import wrap
 from everyo.core.dtypes import as_dtype, get_default_dtype
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import innermost, refuse_traced, staging
 from everyo.errors import ArgumentError, DTypeError
 from everyo.ops.axes import as_flag, normalize_axis, normalize_shape

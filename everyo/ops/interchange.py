@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from everyo.core.device import backend_for
-from everyo.core.dispatch import wrap
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.errors import ArgumentError, EveryOError
 
 __all__ = ["from_dlpack"]

@@ -9,11 +9,10 @@ from numbers import Real
 from typing import Any
 
 from everyo.backends.accelerated import LARGE, updated
-from everyo.core.dispatch import wrap
 from everyo.core.modes import enable_grad, no_grad
 from everyo.core.ownership import sole_owner
 from everyo.core.registry import op
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import refuse_traced, staging
 from everyo.errors import (
     ArgumentError,

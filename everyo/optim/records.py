@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from everyo.core.dispatch import wrap
 from everyo.core.operands import WEAK
 from everyo.core.settings import kept, still, while_traced
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import refuse_traced, staging
 
 if TYPE_CHECKING:

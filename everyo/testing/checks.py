@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from everyo.core.dispatch import wrap
 from everyo.core.modes import enable_grad
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.ops.signatures import explained
 from everyo.testing.differences import central_slopes, moved, wide
 from everyo.testing.metric import GradientCheckError, host, relative_error, step, tolerance

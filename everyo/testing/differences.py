@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from everyo.core.dispatch import wrap
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.errors import ArgumentError, DTypeError
 from everyo.ops.axes import require_callable
 from everyo.testing.metric import host, step

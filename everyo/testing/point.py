@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from everyo.core.backward import grad
-from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import enable_grad
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.errors import ArgumentError, DTypeError, describe
 from everyo.ops.axes import require_callable
 from everyo.testing.differences import rebuild

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from everyo.core.cotangents import Partial
-from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE, as_dtype, float64
 from everyo.core.primitive import Primitive
 from everyo.core.registry import get_primitive, primitives
 from everyo.core.samples import Distinct, Integers, Sample, Values
 from everyo.core.tape import OutputNode
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.errors import DTypeError, EveryOError, UnsupportedOperationError, describe
 from everyo.testing.checks import differentiated, dot_product_test, gradcheck, refuse_worst
 from everyo.testing.metric import GradientCheckError

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from everyo.core.batching import everywhere
-from everyo.core.dispatch import record, recorded, wrap
+from everyo.core.dispatch import record, recorded
 from everyo.core.modes import current_mode
 from everyo.core.primitive import OUT, STATIC, Plan, Primitive
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import batches, staged, top_of
 from everyo.errors import GraphStateError, describe
 from everyo.transforms.custom_values import (

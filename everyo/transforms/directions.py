@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from everyo.core.dispatch import wrap
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.operands import array_from
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import is_number
 from everyo.errors import DTypeError, ShapeError, describe
 from everyo.ops.creation import asarray, weak

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from everyo.core.dispatch import wrap
 from everyo.core.modes import begin, current_mode, is_constant
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive
 from everyo.core.registry import op
 from everyo.core.repair import may_repair, repair, watch_over
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Interpreter, Traced, staging
 from everyo.errors import DTypeError, GraphStateError, describe
 from everyo.guidance.conversions import instead

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from everyo.core.dispatch import wrap
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced, staging
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from everyo.core.dispatch import each, wrap
+from everyo.core.dispatch import each
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import is_constant
 from everyo.core.primitive import ALL, BILINEAR, LINEAR, OUT, Primitive
 from everyo.core.tape import OutputNode
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import innermost
 from everyo.errors import EveryOError, UnsupportedOperationError
 from everyo.ops.creation import as_tensor, zeros

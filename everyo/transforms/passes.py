@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from everyo.core.dispatch import each, wrap
+from everyo.core.dispatch import each
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Interpreter, Traced, innermost
 from everyo.errors import ArgumentError, DTypeError, describe
 from everyo.ops.creation import fresh

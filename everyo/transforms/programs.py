@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from everyo.core.dispatch import each, wrap
+from everyo.core.dispatch import each
 from everyo.core.modes import begin, is_constant
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Interpreter, Traced
 from everyo.errors import UnsupportedOperationError, describe
 from everyo.ops.creation import as_tensor

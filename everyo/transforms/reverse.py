@@ -11,12 +11,12 @@ from typing import Any
 
 from everyo.core.backward import enter, leave
 from everyo.core.copying import same_value
-from everyo.core.dispatch import carries_gradient, each, record, wrap
+from everyo.core.dispatch import carries_gradient, each, record
 from everyo.core.modes import begin, current_mode, is_constant, is_grad_enabled, switched
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tape import Node, OutputNode, VariableNode, next_age
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Changes, Interpreter, Traced, depth, require_outer, reveal, undo
 from everyo.core.walk import Walk
 from everyo.ops.creation import as_tensor, fresh

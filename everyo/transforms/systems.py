@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.batching import looped
-from everyo.core.dispatch import wrap
 from everyo.core.modes import switched
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.errors import UnsupportedOperationError, describe
 from everyo.ops.creation import zeros
 from everyo.transforms import krylov

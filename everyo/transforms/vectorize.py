@@ -9,10 +9,10 @@ from typing import Any
 
 from everyo.core.batching import as_single, front
 from everyo.core.copying import same_value
-from everyo.core.dispatch import EXPLAINED, apply, wrap
+from everyo.core.dispatch import EXPLAINED, apply
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Interpreter, Traced, batches
 from everyo.errors import (
     ArgumentError,

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from everyo.core.dispatch import each, wrap
+from everyo.core.dispatch import each
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
-from everyo.core.tensor import Tensor
+from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Interpreter, Traced
 from everyo.errors import GraphStateError, UnsupportedOperationError, describe
 from everyo.ops.creation import as_tensor
