@@ -158,8 +158,16 @@ def _integers(value: Any) -> list[int] | None:
 
 
 def require_numeric(value: Any, operation: str) -> None:
-    """Raise DTypeError for an array of Python objects, of text or of records."""
+    """Raise DTypeError for an array of Python objects, of text or of records, and for a class."""
     dtype = getattr(value, "dtype", None)
+    if dtype is not None and isinstance(value, type):
+        raise DTypeError(
+            "a class is no operand",
+            operation=operation,
+            expected="a tensor, an array, a number or nested lists of numbers",
+            found=f"the class {value.__name__}",
+            remedy="convert elements to a dtype with x.astype(dtype)",
+        )
     if dtype is not None and dtype.kind not in "biufc":
         raise DTypeError(
             "the elements of an operand are not numeric",

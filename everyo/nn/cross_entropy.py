@@ -11,7 +11,7 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import innermost
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
 from everyo.nn.reduction import paired, reduce, require_reduction
-from everyo.ops.creation import as_tensor
+from everyo.ops.creation import as_tensor, real_number
 from everyo.ops.signatures import explained
 
 
@@ -67,18 +67,27 @@ def cross_entropy(
     0.2395
     """
     input, target = as_tensor(input), as_tensor(target)
-    if not 0 <= label_smoothing <= 1:
-        raise ArgumentError(
-            "label_smoothing is out of range",
-            operation="cross_entropy",
-            expected="0 <= label_smoothing <= 1",
-            found=repr(label_smoothing),
-        )
+    label_smoothing = require_smoothing(label_smoothing, "cross_entropy")
     axis = _class_axis(input, "cross_entropy")
     logs = ops.log_softmax(input, axis=axis)
     if target.dtype.kind in "fc" and target.shape == input.shape:
         return _soft(logs, target, weight, axis, reduction, label_smoothing)
     return _hard(logs, target, weight, axis, ignore_index, reduction, label_smoothing, "cross_entropy")
+
+
+def require_smoothing(label_smoothing: Any, operation: str) -> Any:
+    """Return how much of a target is spread; an error for what is no number from 0 to 1."""
+    value = label_smoothing
+    if not isinstance(value, Tensor):
+        value = real_number(value, operation, "label_smoothing")
+    if not 0 <= value <= 1:
+        raise ArgumentError(
+            "label_smoothing is out of range",
+            operation=operation,
+            expected="0 <= label_smoothing <= 1",
+            found=repr(label_smoothing),
+        )
+    return value
 
 
 @explained

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from everyo.core.dtypes import refuse_complex
 from everyo.core.modes import no_grad
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
-from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.guidance import unknown_name as _unknown_name
 from everyo.ops import random
-from everyo.ops.creation import fresh
+from everyo.ops.creation import fresh, number, real_number
 
 __all__ = [
     "constant_", "kaiming_normal_", "kaiming_uniform_", "normal_", "ones_", "uniform_", "xavier_normal_",
@@ -45,7 +46,7 @@ def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, generator: Any
     Raises
     ------
     DTypeError
-        If `tensor` has no float dtype, or `generator` is no generator.
+        If `tensor` has no float dtype, or an argument is of another kind.
 
     Examples
     --------
@@ -54,6 +55,7 @@ def uniform_(tensor: Tensor, low: float = 0.0, high: float = 1.0, generator: Any
     >>> bool((abs(w) <= 2.0).all())
     True
     """
+    tensor = _require_tensor(tensor, "uniform_")
     return _set(tensor, random.uniform(low, high, size=tensor.shape, dtype=tensor.dtype, generator=generator))
 
 
@@ -77,7 +79,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
     Raises
     ------
     DTypeError
-        If `tensor` has no float dtype, or `generator` is no generator.
+        If `tensor` has no float dtype, or an argument is of another kind.
     ArgumentError
         If `std` is negative.
 
@@ -88,6 +90,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
     >>> print(eo.round(w.std(), 1))
     2.0
     """
+    tensor = _require_tensor(tensor, "normal_")
     return _set(tensor, random.normal(mean, std, size=tensor.shape, dtype=tensor.dtype, generator=generator))
 
 
@@ -108,8 +111,8 @@ def constant_(tensor: Tensor, value: float) -> Tensor:
 
     Raises
     ------
-    ValueError
-        If `value` is no number.
+    DTypeError
+        If `value` is no number, or complex for a real `tensor`.
 
     Examples
     --------
@@ -117,6 +120,9 @@ def constant_(tensor: Tensor, value: float) -> Tensor:
     >>> print(eo.nn.init.constant_(eo.zeros(2), 0.5))
     [0.5 0.5]
     """
+    tensor, value = _require_tensor(tensor, "constant_"), number(value, "constant_", "the value")
+    if isinstance(value, complex):
+        refuse_complex(tensor.backend.xp.dtype(complex), tensor.dtype, "constant_")
     return _set(tensor, tensor.backend.xp.full(tuple(tensor.shape), value, dtype=tensor.dtype))
 
 
@@ -199,7 +205,7 @@ def kaiming_uniform_(
     ShapeError
         If the weight has less than two axes.
     DTypeError
-        If it has no float dtype, or `generator` is no generator.
+        If it has no float dtype, or an argument is of another kind.
     ArgumentError
         If there is no such mode or nonlinearity.
 
@@ -248,7 +254,7 @@ def kaiming_normal_(
     ShapeError
         If the weight has less than two axes.
     DTypeError
-        If it has no float dtype, or `generator` is no generator.
+        If it has no float dtype, or an argument is of another kind.
     ArgumentError
         If there is no such mode or nonlinearity.
 
@@ -286,7 +292,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
     ShapeError
         If the weight has less than two axes.
     DTypeError
-        If it has no float dtype, or `generator` is no generator.
+        If it has no float dtype, or an argument is of another kind.
 
     Examples
     --------
@@ -295,7 +301,8 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
     >>> bool((abs(w) <= 1).all())  # sqrt(6 / (4 + 2))
     True
     """
-    bound = gain * math.sqrt(6 / (_fan(tensor, "fan_in") + _fan(tensor, "fan_out")))
+    widest = math.sqrt(6 / (_fan(tensor, "fan_in") + _fan(tensor, "fan_out")))
+    bound = real_number(gain, "xavier_uniform_", "gain") * widest
     return uniform_(tensor, -bound, bound, generator)
 
 
@@ -323,7 +330,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
     ShapeError
         If the weight has less than two axes.
     DTypeError
-        If it has no float dtype, or `generator` is no generator.
+        If it has no float dtype, or an argument is of another kind.
     ArgumentError
         If `gain` is negative.
 
@@ -334,9 +341,20 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
     >>> print(eo.round(w.std(), 1))  # sqrt(2 / 200)
     0.1
     """
-    return normal_(
-        tensor, 0.0, gain * math.sqrt(2 / (_fan(tensor, "fan_in") + _fan(tensor, "fan_out"))), generator
-    )
+    deviation = math.sqrt(2 / (_fan(tensor, "fan_in") + _fan(tensor, "fan_out")))
+    return normal_(tensor, 0.0, real_number(gain, "xavier_normal_", "gain") * deviation, generator)
+
+
+def _require_tensor(tensor: Any, operation: str) -> Tensor:
+    if not isinstance(tensor, Tensor):
+        raise DTypeError(
+            "only a tensor can be filled",
+            operation=operation,
+            expected="a Tensor",
+            found=describe(tensor),
+            remedy="make one first, for example eo.zeros(shape)",
+        )
+    return tensor
 
 
 def _set(tensor: Tensor, value: Any) -> Tensor:
@@ -354,6 +372,7 @@ def _fan(tensor: Tensor, mode: str) -> int:
         raise ArgumentError(
             "no such mode", operation="nn.init", expected="'fan_in' or 'fan_out'", found=repr(mode)
         )
+    tensor = _require_tensor(tensor, "nn.init")
     if tensor.ndim < 2:
         raise ShapeError(
             "fan_in and fan_out need a weight of two or more axes",
@@ -369,8 +388,8 @@ def _fan(tensor: Tensor, mode: str) -> int:
 
 def _gain(nonlinearity: str, slope: float) -> float:
     if nonlinearity == "leaky_relu":
-        return math.sqrt(2 / (1 + slope**2))
-    if nonlinearity not in _GAINS:
+        return math.sqrt(2 / (1 + real_number(slope, "nn.init", "a") ** 2))
+    if not isinstance(nonlinearity, str) or nonlinearity not in _GAINS:
         raise ArgumentError(
             "no such nonlinearity",
             operation="nn.init",

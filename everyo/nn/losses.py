@@ -6,8 +6,11 @@ from typing import Any
 
 from everyo.core.tensor import Tensor
 from everyo.nn import functional as F
+from everyo.nn.cross_entropy import require_smoothing
 from everyo.nn.module import Module
 from everyo.nn.reduction import require_reduction
+from everyo.nn.regression import require_delta
+from everyo.ops.axes import as_integer
 
 
 class _Loss(Module):
@@ -40,7 +43,9 @@ class CrossEntropyLoss(_Loss):
     Raises
     ------
     ArgumentError
-        If there is no such reduction.
+        If there is no such reduction, or `label_smoothing` is not from 0 to 1.
+    DTypeError
+        If a setting is no number, `ignore_index` no integer, or `weight` no tensor.
 
     Examples
     --------
@@ -61,7 +66,8 @@ class CrossEntropyLoss(_Loss):
     ) -> None:
         super().__init__(reduction)
         self.register_buffer("weight", weight)
-        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        self.ignore_index = as_integer(ignore_index, "ignore_index", "CrossEntropyLoss")
+        self.label_smoothing = require_smoothing(label_smoothing, "CrossEntropyLoss")
 
     def forward(self, input: Any, target: Any) -> Tensor:
         """Return the loss."""
@@ -101,7 +107,7 @@ class NLLLoss(_Loss):
     ) -> None:
         super().__init__(reduction)
         self.register_buffer("weight", weight)
-        self.ignore_index = ignore_index
+        self.ignore_index = as_integer(ignore_index, "ignore_index", "NLLLoss")
 
     def forward(self, input: Any, target: Any) -> Tensor:
         """Return the loss."""
@@ -210,7 +216,9 @@ class HuberLoss(_Loss):
     Raises
     ------
     ArgumentError
-        If there is no such reduction.
+        If there is no such reduction, or `delta` is not positive.
+    DTypeError
+        If `delta` is no number.
 
     Examples
     --------
@@ -221,7 +229,7 @@ class HuberLoss(_Loss):
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction)
-        self.delta = delta
+        self.delta = require_delta(delta, "HuberLoss")
 
     def forward(self, input: Any, target: Any) -> Tensor:
         """Return the loss."""

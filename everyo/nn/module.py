@@ -198,6 +198,7 @@ class Module:
                 found=repr(name),
                 remedy="delete the attribute first, or choose another name",
             )
+        _require(tensor, Tensor, "register_buffer", "make it one: eo.tensor(value)")
         self.__dict__.setdefault("_buffers", {})[name] = persistent
         setattr(self, name, tensor)
 
@@ -212,14 +213,7 @@ class Module:
             If it is no parameter.
         """
         self._check_name(name)
-        if parameter is not None and not isinstance(parameter, Parameter):
-            raise DTypeError(
-                "this is not a parameter",
-                operation="register_parameter",
-                expected="a Parameter or None",
-                found=type(parameter).__name__,
-                remedy="wrap it: nn.Parameter(value)",
-            )
+        _require(parameter, Parameter, "register_parameter", "wrap it: nn.Parameter(value)")
         setattr(self, name, parameter)
 
     def add_module(self, name: str, module: Module | None) -> None:
@@ -233,14 +227,8 @@ class Module:
             If it is no module.
         """
         self._check_name(name)
-        if module is not None and not isinstance(module, Module):
-            raise DTypeError(
-                "this is not a module",
-                operation="add_module",
-                expected="a Module or None",
-                found=type(module).__name__,
-                remedy="wrap a plain function in a Module whose forward calls it",
-            )
+        remedy = "wrap a plain function in a Module whose forward calls it"
+        _require(module, Module, "add_module", remedy)
         setattr(self, name, module)
 
     # ---- looking inside
@@ -460,6 +448,18 @@ class Module:
 def _unread(module: Module) -> dict[str, Any]:
     """Return the attributes of a module to who writes them: nothing that a program depends on is read."""
     return object.__getattribute__(module, "__dict__")
+
+
+def _require(value: Any, kind: type, operation: str, remedy: str) -> None:
+    """Raise DTypeError for a value that is neither None nor of the kind that an attribute takes."""
+    if value is not None and not isinstance(value, kind):
+        raise DTypeError(
+            f"this is not a {kind.__name__.lower()}",
+            operation=operation,
+            expected=f"a {kind.__name__} or None",
+            found=type(value).__name__,
+            remedy=remedy,
+        )
 
 
 def _role(kind: type, leaf: bool) -> str:

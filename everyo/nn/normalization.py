@@ -9,7 +9,7 @@ from everyo.nn import init
 from everyo.nn.module import Module
 from everyo.nn.parameter import Parameter
 from everyo.ops.axes import as_integers
-from everyo.ops.creation import ones, zeros
+from everyo.ops.creation import ones, real_number, zeros
 
 
 class LayerNorm(Module):
@@ -36,7 +36,7 @@ class LayerNorm(Module):
     Raises
     ------
     DTypeError
-        If `normalized_shape` is not of integers, or the dtype no float.
+        If `normalized_shape` is not of integers, `eps` no number, or the dtype no float.
     DeviceError
         If there is no such device.
 
@@ -62,7 +62,7 @@ class LayerNorm(Module):
     ) -> None:
         super().__init__()
         shape = self.normalized_shape = as_integers(normalized_shape, "normalized_shape", "LayerNorm")
-        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self.eps, self.elementwise_affine = real_number(eps, "LayerNorm", "eps"), elementwise_affine
         scaled, shifted = elementwise_affine, elementwise_affine and bias
         self.weight = Parameter(ones(shape, device=device, dtype=dtype)) if scaled else None
         self.bias = Parameter(zeros(shape, device=device, dtype=dtype)) if shifted else None

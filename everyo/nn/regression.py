@@ -8,6 +8,7 @@ from everyo import ops
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.nn.reduction import paired, reduce
+from everyo.ops.creation import real_number
 from everyo.ops.signatures import explained
 
 
@@ -85,6 +86,16 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     return reduce(ops.abs(_difference(input, target, "l1_loss")), reduction, "l1_loss")
 
 
+def require_delta(delta: Any, operation: str) -> Any:
+    """Return where the linear part begins; an error for what is no positive number."""
+    value = delta if isinstance(delta, Tensor) else real_number(delta, operation, "delta")
+    if not value > 0:
+        raise ArgumentError(
+            "delta is out of range", operation=operation, expected="delta > 0", found=repr(delta)
+        )
+    return value
+
+
 @explained
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """Squared error, halved, up to `delta` and linear beyond: its derivative is the difference, clipped.
@@ -120,10 +131,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     >>> print(eo.nn.functional.huber_loss(eo.tensor([0.0, 0.0]), eo.tensor([1.0, 3.0]), reduction="none"))
     [0.5 2.5]
     """
-    if not delta > 0:
-        raise ArgumentError(
-            "delta is out of range", operation="huber_loss", expected="delta > 0", found=repr(delta)
-        )
+    delta = require_delta(delta, "huber_loss")
     difference = _difference(input, target, "huber_loss")
     inside = ops.clip(difference, -delta, delta)
     return reduce(inside * (difference - 0.5 * inside), reduction, "huber_loss")

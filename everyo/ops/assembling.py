@@ -414,7 +414,7 @@ def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = N
     [1. 0. 2.]
     """
     x = as_tensor(x)
-    ends = trim.lower()
+    ends = trim.lower() if isinstance(trim, str) else ""
     if not ends or set(ends) - set("fb"):
         raise ArgumentError(
             "the ends are named f (front) and b (back)",

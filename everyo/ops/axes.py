@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
@@ -87,7 +87,23 @@ def require_callable(
 
 def listed(value: Any) -> Any:
     """Return positions as a list where they are in an array or a tensor; anything else as it is."""
-    return value.tolist() if getattr(value, "shape", ()) else value
+    return value.tolist() if getattr(value, "shape", ()) and not isinstance(value, type) else value
+
+
+def as_items(value: Any, name: str, operation: str) -> list[Any]:
+    """Return the items of a parameter that must be a sequence as a list; DTypeError for what has none."""
+    try:
+        return list(value)
+    except TypeError:
+        if isinstance(value, Iterable) and getattr(value, "shape", None) != ():
+            raise  # the error of an item
+    raise DTypeError(
+        f"{name} must be a sequence",
+        operation=operation,
+        expected="a list or a tuple",
+        found=describe(value) if hasattr(value, "shape") else repr(value),
+        remedy="put it in a list",
+    )
 
 
 def as_integers(value: Any, name: str, operation: str) -> tuple[int, ...]:

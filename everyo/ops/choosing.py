@@ -11,7 +11,7 @@ from everyo.core.samples import Distinct, sample
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
-from everyo.ops.axes import as_integers, listed, normalize_axis
+from everyo.ops.axes import as_integers, as_items, listed, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, zeros_like
 from everyo.ops.families import primitive
 from everyo.ops.gathering import take_along_axis
@@ -123,9 +123,9 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], /, *args: Any, **k
     Raises
     ------
     ShapeError
-        If conditions and functions differ in number, or a condition does not broadcast to `x`.
+        If there is no condition, one does not broadcast to `x`, or the functions are not as many.
     DTypeError
-        If `x` is not numeric, or is real and a value complex.
+        If `x` is not numeric, or is real and a value complex; if `funclist` is no sequence.
     UnsupportedOperationError, CompileError
         Under `vmap` or in a compiled function: how many elements a function gets depends on the conditions.
 
@@ -140,16 +140,17 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], /, *args: Any, **k
     x = as_tensor(x)
     if getattr(condlist, "ndim", 0) == x.ndim + 1:
         condlist = list(condlist)
-    single = not isinstance(condlist, (list, tuple)) or isinstance(condlist[0], bool)
+    single = not isinstance(condlist, (list, tuple)) or isinstance(next(iter(condlist), None), bool)
     conditions = [broadcast_to(as_tensor(c), x.shape) for c in ([condlist] if single else condlist)]
-    if len(funclist) == len(conditions) + 1:
+    funclist = as_items(funclist, "funclist", "piecewise")
+    if len(funclist) == len(conditions) + 1 and conditions:
         conditions.append(~some(stack(conditions), axis=0))
-    if len(funclist) != len(conditions):
+    if len(funclist) != len(conditions) or not conditions:
         raise ShapeError(
-            "conditions and functions do not correspond",
+            "conditions and functions do not correspond" if conditions else "there is no condition",
             operation="piecewise",
-            expected=f"{len(conditions)} functions, or one more",
-            found=f"{len(funclist)}",
+            expected=f"{len(conditions)} functions, or one more" if conditions else "at least one",
+            found=f"{len(funclist)} functions",
             remedy="give each condition a function",
         )
     out = zeros_like(x)
@@ -257,6 +258,14 @@ def partition(x: Any, kth: int | Sequence[int], /, axis: int | None = -1) -> Ten
 
 def _places(kth: Any, x: Tensor, axis: int, operation: str) -> tuple[int, ...]:
     places = as_integers(listed(kth), "kth", operation)
+    if not places:
+        raise ArgumentError(
+            "there is no place to partition at",
+            operation=operation,
+            expected="at least one integer",
+            found=repr(kth),
+            remedy="name the place of the element that is looked for",
+        )
     return tuple(normalize_axis(place, x.shape[axis], operation) for place in places)
 
 
@@ -291,7 +300,7 @@ def lexsort(keys: Any, /, axis: int = -1) -> Tensor:
     >>> print(eo.lexsort([[2, 1, 0], [0, 1, 0]]))
     [2 0 1]
     """
-    ranks: list[Tensor] = [as_tensor(key).detach() for key in keys]
+    ranks: list[Tensor] = [as_tensor(key).detach() for key in as_items(keys, "keys", "lexsort")]
     if len({tuple(key.shape) for key in ranks}) != 1:
         raise ShapeError(
             "the keys must be of one shape",

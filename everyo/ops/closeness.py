@@ -10,7 +10,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
 from everyo.ops.comparison import isfinite, isnan, logical_and, logical_or
 from everyo.ops.complex_parts import imag, real
-from everyo.ops.creation import as_tensor, as_tensors, zeros_like
+from everyo.ops.creation import as_tensor, as_tensors, real_number, zeros_like
 from everyo.ops.known import is_known
 from everyo.ops.piecewise import where
 from everyo.ops.shape import apart
@@ -366,7 +366,7 @@ def real_if_close(x: Any, /, tol: float = 100) -> Tensor:
     Raises
     ------
     DTypeError
-        If `x` is not numeric.
+        If `x` is not numeric, or `tol` no real number.
     CompileError, UnsupportedOperationError
         For complex `x` in a compiled function or under `vmap`: the elements are not known.
 
@@ -376,7 +376,7 @@ def real_if_close(x: Any, /, tol: float = 100) -> Tensor:
     >>> print(eo.real_if_close(eo.tensor([2 + 0j])))
     [2.]
     """
-    x = as_tensor(x)
+    x, tol = as_tensor(x), real_number(tol, "real_if_close", "tol")
     if x.dtype.kind != "c":
         return apart(x)
     limit = tol * float(x.backend.xp.finfo(x.dtype).eps) if tol > 1 else tol

@@ -16,7 +16,7 @@ from everyo.core.samples import sample
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import is_number, staged, staging
 from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
-from everyo.ops.axes import as_flag, normalize_shape
+from everyo.ops.axes import as_flag, as_items, normalize_shape
 from everyo.ops.docstrings import LIKE, SHAPE, VALUE, converted, created, described
 from everyo.ops.families import primitive
 from everyo.ops.signatures import explained
@@ -192,7 +192,7 @@ def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
 
 def as_tensors(values: Iterable[Any], operation: str) -> list[Tensor]:
     """Return the operands of one operation as tensors; Python data take the others' dtype and device."""
-    values = list(values)
+    values = as_items(values, "what is given", operation)
     strong = {i: as_tensor(v) for i, v in enumerate(values) if not _is_python_data(v)}
     met = list(strong.values()) or ([strongest(map(asarray, values))] if values else [])
     return [strong[i] if i in strong else weak(v, met, operation) for i, v in enumerate(values)]

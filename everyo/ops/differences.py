@@ -210,7 +210,7 @@ def trapezoid(y: Any, /, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor
         return total * weak(dx, [y], "trapezoid")
     points = weak(x, [y], "trapezoid")
     one = points.ndim == 1
-    if points.ndim and points.shape[0 if one else axis] != y.shape[axis]:
+    if (not one and points.ndim != y.ndim) or points.shape[0 if one else axis] != y.shape[axis]:
         raise ShapeError(
             "there must be a point for each value",
             operation="trapezoid",

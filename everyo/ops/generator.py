@@ -13,7 +13,7 @@ from everyo.core.traced import innermost, refuse_traced, staging
 from everyo.errors import ArgumentError, DTypeError
 from everyo.ops.axes import as_flag, normalize_axis, normalize_shape
 from everyo.ops.batched_draws import drawn
-from everyo.ops.creation import as_tensor, asarray, number
+from everyo.ops.creation import as_tensor, asarray, number, real_number
 from everyo.ops.docstrings import described
 from everyo.ops.replay import watching
 from everyo.ops.shape import broadcast_arrays
@@ -287,7 +287,7 @@ class Generator:
         >>> dice = eo.random.integers(1, 7, size=100)
         >>> assert ((1 <= dice) & (dice <= 6)).all()
         """
-        low, high = (number(v, "integers") for v in ((0, low) if high is None else (low, high)))
+        low, high = (_bound(v) for v in ((0, low) if high is None else (low, high)))
         wanted = as_dtype(dtype)
         if wanted.kind not in "iu":
             raise DTypeError(
@@ -448,7 +448,7 @@ class Generator:
             places = self._drawn(
                 "choice", shape, lambda shape: self._stream.choice(n, shape, replace, weights), replace
             )
-        except ValueError as error:
+        except (TypeError, ValueError) as error:  # the first of probabilities without an axis
             raise ArgumentError(
                 "the choice cannot be made",
                 operation="choice",
@@ -460,6 +460,13 @@ class Generator:
 
 def _numbers(*values: Any) -> bool:
     return all(isinstance(v, (int, float)) for v in values)
+
+
+def _bound(value: Any) -> Any:
+    bound = number(value, "integers", "a bound")
+    if isinstance(bound, complex):
+        real_number(bound, "integers", "a bound")  # its error
+    return bound
 
 
 def _require(holds: bool, operation: str, expected: str, found: Any) -> None:

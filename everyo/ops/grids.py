@@ -8,11 +8,12 @@ from typing import Any
 from everyo.core.batching import pointwise, unchanged
 from everyo.core.device import backend_for
 from everyo.core.dispatch import apply
+from everyo.core.dtypes import as_dtype
 from everyo.core.registry import op
 from everyo.core.samples import Integers, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_shape
+from everyo.ops.axes import as_integer, as_items, normalize_shape
 from everyo.ops.creation import as_tensor, fresh
 from everyo.ops.families import primitive
 from everyo.ops.signatures import explained
@@ -306,7 +307,7 @@ def indices(dimensions: Sequence[int], *, dtype: Any = None, sparse: bool = Fals
     """
     shape = normalize_shape(dimensions, "indices")
     backend, place = backend_for(None)
-    wanted = backend.xp.dtype("int64" if dtype is None else dtype)
+    wanted = as_dtype("int64" if dtype is None else dtype)
     found = backend.xp.indices(shape, dtype=wanted, sparse=bool(sparse))
     if sparse:
         return tuple(fresh(backend.asarray(a, None, place)) for a in found)
@@ -474,7 +475,9 @@ def ravel_multi_index(
     >>> print(eo.ravel_multi_index(([0, 1], [1, 2]), (2, 3)))
     [1 5]
     """
-    places = [_integers(x, "ravel_multi_index") for x in multi_index]
+    places = [
+        _integers(x, "ravel_multi_index") for x in as_items(multi_index, "multi_index", "ravel_multi_index")
+    ]
     sizes = normalize_shape(dims, "ravel_multi_index")
     modes = [mode] * len(sizes) if isinstance(mode, str) else list(mode)
     if not len(places) == len(sizes) == len(modes):

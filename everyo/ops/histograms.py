@@ -10,11 +10,12 @@ from everyo.core.batching import looped, refused
 from everyo.core.device import backend_for, backend_of
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import as_dtype, float16, float32
+from everyo.core.operands import array_from
 from everyo.core.registry import op
 from everyo.core.samples import Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_flag, as_integer
+from everyo.ops.axes import as_flag, as_integer, as_items
 from everyo.ops.bin_edges import edges_of, flattened
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.families import primitive
@@ -129,7 +130,7 @@ def _as_array(data: Any) -> Any:
     """Return data that are no tensor as an array, an empty list as one of integers."""
     backend, place = backend_for(None)
     own = backend_of(data)
-    array = data if own is not None else backend.asarray(data, None, place)
+    array = data if own is not None else array_from(data, backend, place, "bincount")
     return array if array.size or own is not None else backend.asarray(data, "int64", place)
 
 
@@ -320,7 +321,7 @@ def histogramdd(
     ArgumentError
         If the bins or a range make no sense, or the coordinates are not finite and there is no range.
     DTypeError
-        If a number of bins is no integer.
+        If a number of bins is no integer, or `range` no sequence.
 
     Examples
     --------
@@ -330,15 +331,30 @@ def histogramdd(
     [[1. 0.]
      [1. 1.]]
     """
+    return _of_points(sample, bins, range, density, weights, "histogramdd")
+
+
+def _of_points(
+    sample: Any, bins: Any, range: Any, density: Any, weights: Any, operation: str
+) -> tuple[Tensor, list[Tensor]]:
+    """Return counts and edges; `operation` is the function that was called."""
     if isinstance(sample, (list, tuple)):
-        columns = [flattened(v) for v in as_tensors(sample, "histogramdd")]
+        columns = [flattened(v) for v in as_tensors(sample, operation)]
+        if not columns:
+            raise ShapeError(
+                "the points have no coordinates",
+                operation=operation,
+                expected="at least one vector",
+                found="none",
+                remedy="give a vector for each coordinate",
+            )
     else:
         points = as_tensor(sample)
         points = op.reshape(points, shape=(points.size, 1)) if points.ndim == 1 else points
         if points.ndim != 2:
             raise ShapeError(
                 "the points must be the rows of a matrix",
-                operation="histogramdd",
+                operation=operation,
                 inputs=describe(points),
                 expected="shape (n, d), or a list of d vectors",
                 found=f"shape {tuple(points.shape)}",
@@ -349,7 +365,7 @@ def histogramdd(
         if column.shape != columns[0].shape:
             raise ShapeError(
                 "the coordinates must be as many along each axis",
-                operation="histogramdd",
+                operation=operation,
                 inputs=describe(*columns),
                 expected=f"shape {tuple(columns[0].shape)}",
                 found=f"shape {tuple(column.shape)}",
@@ -357,17 +373,17 @@ def histogramdd(
             )
     rank = len(columns)
     each = list(bins) if isinstance(bins, Sequence) and not isinstance(bins, str) else [bins] * rank
-    ranges = [None] * rank if range is None else list(range)
+    ranges = [None] * rank if range is None else as_items(range, "range", operation)
     if len(each) != rank or len(ranges) != rank:
         raise ShapeError(
             "bins and ranges must be as many as the coordinates",
-            operation="histogramdd",
+            operation=operation,
             inputs=describe(*columns),
             expected=str(rank),
             found=f"{len(each)} bins and {len(ranges)} ranges",
             remedy="give one for each coordinate, or one number of bins for all",
         )
-    edges = [edges_of(x, b, r, "histogramdd")[0] for x, b, r in zip(columns, each, ranges)]
+    edges = [edges_of(x, b, r, operation)[0] for x, b, r in zip(columns, each, ranges)]
     shape = tuple(e.shape[0] - 1 for e in edges)
     flat: Any = 0
     inside: Any = True
@@ -375,11 +391,11 @@ def histogramdd(
         place, within = _bins(x.detach(), e.detach())
         flat, inside = flat * n + op.maximum(place, 0), op.logical_and(within, inside)
     weights = columns[0].backend.xp.ones(columns[0].shape) if weights is None else weights
-    weights = weak(weights, [columns[0]], "histogramdd")
+    weights = weak(weights, [columns[0]], operation)
     if tuple(weights.shape) != tuple(columns[0].shape):
-        raise _misfit("histogramdd", columns[0], weights)
+        raise _misfit(operation, columns[0], weights)
     counts = op.reshape(_sums(op.where(inside, weights, 0), flat, math.prod(shape)), shape=shape)
-    if as_flag(density, "density", "histogramdd"):
+    if as_flag(density, "density", operation):
         counts = counts / op.sum(counts, axis=None, keepdims=False)
         for i, e in enumerate(edges):
             widths = op.getitem(e, index=(slice(1, None),)) - op.getitem(e, index=(slice(None, -1),))
@@ -421,6 +437,8 @@ def histogram2d(
         If bins or ranges are not two, or weights do not fit the points.
     ArgumentError
         If the bins or a range make no sense, or the coordinates are not finite and there is no range.
+    DTypeError
+        If a number of bins is no integer, or `range` no sequence.
 
     Examples
     --------
@@ -430,7 +448,8 @@ def histogram2d(
     [[1. 0.]
      [1. 1.]]
     """
-    if not isinstance(bins, (str, int)) and len(bins) not in (1, 2):
+    array = hasattr(bins, "shape") and not isinstance(bins, type)
+    if (bins.shape if array else isinstance(bins, (list, tuple))) and len(bins) not in (1, 2):
         bins = [bins, bins]
-    counts, (xs, ys) = histogramdd([x, y], bins, range, density, weights)
+    counts, (xs, ys) = _of_points([x, y], bins, range, density, weights, "histogram2d")
     return counts, xs, ys

@@ -117,7 +117,7 @@ def _positions(x: Tensor, obj: Any, axis: int, operation: str, last: int) -> Any
         return xp.arange(*obj.indices(size))
     named = obj.data if isinstance(obj, Tensor) and is_known(obj) else obj
     if not isinstance(named, xp.ndarray) or named.ndim != 1 or named.dtype.kind not in "biu":
-        named = named.tolist() if hasattr(named, "tolist") else named
+        named = named.tolist() if hasattr(named, "tolist") and not isinstance(named, type) else named
         listed = list(named) if isinstance(named, Iterable) else [named]
         if not listed or not all(isinstance(item, bool) for item in listed):
             listed = [as_integer(item, "a position", operation) for item in listed]

@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import DTypeError, EveryOError, IndexingError, ShapeError, describe
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import as_items, normalize_axis
 from everyo.ops.broadcasting import broadcast_shapes
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.gathering import nonzero
@@ -406,7 +406,8 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     >>> print(eo.select([x < 0, x > 1], [-x, x**2], default=1.0))
     [2. 1. 9.]
     """
-    condlist, choicelist = list(condlist), list(choicelist)
+    condlist = as_items(condlist, "condlist", "select")
+    choicelist = as_items(choicelist, "choicelist", "select")
     if len(condlist) != len(choicelist) or not condlist:
         raise ShapeError(
             "conditions and choices do not pair up",

@@ -8,7 +8,7 @@ from typing import Any
 
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import as_dtype
-from everyo.core.operands import tensors_in
+from everyo.core.operands import array_from, tensors_in
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
@@ -46,7 +46,7 @@ def _levels(q: Any, x: Tensor, scale: float, operation: str) -> tuple[Any, Any]:
         q = as_tensor(q, x)
         dtype = x.backend.xp.result_type(x.dtype, q.dtype) if q.dtype.kind in "fc" else x.dtype
     else:
-        q = as_tensor(x.backend.asarray(q, "float64", x.device), x)
+        q = as_tensor(array_from(q, x.backend, x.device, operation, as_dtype("float64")), x)
     if q.dtype.kind not in "iuf":
         raise DTypeError(
             "probabilities are real numbers",

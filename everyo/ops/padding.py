@@ -414,7 +414,7 @@ def _pairs(value: Any, rank: int) -> list[Pair]:
 
 def _items(value: Any) -> Any:
     """Return a setting as numbers or nested lists of them; a tensor's are tensors, which may be refused."""
-    if not getattr(value, "shape", ()):
+    if not getattr(value, "shape", ()) or isinstance(value, type):
         return value
     return [_items(v) for v in value] if isinstance(value, Tensor) else value.tolist()
 

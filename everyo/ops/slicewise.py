@@ -10,7 +10,7 @@ from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_axis, require_callable
+from everyo.ops.axes import as_integer, as_items, normalize_axis, require_callable
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.rearranging import flip
 from everyo.ops.signatures import explained
@@ -163,7 +163,7 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     ShapeError
         If the axes are not two different ones.
     IndexingError, DTypeError
-        If there is no such axis, or it or `k` is no integer.
+        If there is no such axis, or it or `k` is no integer, or `axes` no sequence.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
      [1 3]]
     """
     x = as_tensor(x)
-    plane = [normalize_axis(a, x.ndim, "rot90") for a in axes]
+    plane = [normalize_axis(a, x.ndim, "rot90") for a in as_items(axes, "axes", "rot90")]
     if len(plane) != 2 or plane[0] == plane[1]:
         raise ShapeError(
             "there is no plane to turn in",

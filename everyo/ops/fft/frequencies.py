@@ -9,6 +9,7 @@ from everyo.core.device import backend_for
 from everyo.core.dtypes import as_dtype, get_default_dtype
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
+from everyo.errors import ArgumentError
 from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor, made, real_number
 from everyo.ops.fft.transforms import checked_length
@@ -19,6 +20,14 @@ __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: str | None) -> Tensor:
     n, d = checked_length(n, name), real_number(d, name, "d")
+    if not d:
+        raise ArgumentError(
+            "points without a distance have no frequencies",
+            operation=name,
+            expected="d other than 0",
+            found=repr(d),
+            remedy="pass the distance of two points, or leave it out for 1",
+        )
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
     backend, place = backend_for(device)
     return made(backend.asarray(getattr(backend.xp.fft, name)(n, d), dtype, place), False, name)
@@ -48,6 +57,8 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: str | None 
     ------
     ShapeError
         If `n` is not positive.
+    ArgumentError
+        If `d` is 0.
     DTypeError
         If `n` is no integer, `d` no real number, or there is no such dtype.
 
@@ -84,6 +95,8 @@ def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: str | None
     ------
     ShapeError
         If `n` is not positive.
+    ArgumentError
+        If `d` is 0.
     DTypeError
         If `n` is no integer, `d` no real number, or there is no such dtype.
 

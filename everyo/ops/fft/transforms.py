@@ -10,7 +10,7 @@ from everyo.core.dtypes import float16, float32
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.axes import as_integer, as_items, normalize_axis
 from everyo.ops.docstrings import described
 from everyo.ops.fft.primitives import OPPOSITE, _dft, _irfft, _rfft
 from everyo.ops.reductions import inexact
@@ -71,9 +71,12 @@ def _resized(x: Tensor, axis: int, n: int) -> Tensor:
 
 def _axes(x: Tensor, s: Any, axes: Any, operation: str) -> tuple[tuple[int, ...], list[int | None]]:
     """Return the axes to transform and, for each, the length that was asked for."""
+    if s is not None:
+        s = as_items(s, "s", operation)
     lengths = None if s is None else [-1 if n == -1 else checked_length(n, operation) for n in s]
     if axes is None:
         axes = range(x.ndim if lengths is None else -len(lengths), 0) if lengths else range(x.ndim)
+    axes = as_items(axes, "axes", operation)
     places = tuple([normalize_axis(a, x.ndim, operation) for a in axes])
     if len(set(places)) < len(places) or (lengths is not None and len(lengths) != len(places)):
         raise ShapeError(

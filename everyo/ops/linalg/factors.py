@@ -10,6 +10,8 @@ from everyo.core.dtypes import int64
 from everyo.core.registry import op
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
+from everyo.errors import ShapeError
+from everyo.ops.axes import as_items
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import primitive
 from everyo.ops.linalg.common import (
@@ -267,9 +269,18 @@ def lu_solve(factors: tuple[Any, Any], b: Any, /) -> Tensor:
     >>> print(eo.linalg.lu_solve(factors, eo.tensor([2.0, 3.0])))
     [3. 1.]
     """
-    both, b = as_tensors((factors[0], b), "lu_solve")
+    first, pivots, *_ = *as_items(factors, "factors", "lu_solve"), None, None
+    if pivots is None:
+        raise ShapeError(
+            "the factors are two",
+            operation="lu_solve",
+            expected="what lu_factor returns: the factors in one matrix, and the order of the rows",
+            found=repr(factors),
+            remedy="write eo.linalg.lu_solve(eo.linalg.lu_factor(a), b)",
+        )
+    both, b = as_tensors((first, b), "lu_solve")
     both, b = alike(square(both, "lu_solve"), inexact(b))
-    order = as_tensor(factors[1])
+    order = as_tensor(pivots)
 
     def solved(both: Tensor, b: Tensor) -> Tensor:
         lead = broadcast(both.shape[:-2], b.shape[:-2])

@@ -61,6 +61,8 @@ def _tolerance(rtol: Any, operation: str) -> Any:
     if rtol is None or isinstance(rtol, (int, float)):
         return None if rtol is None else real_number(rtol, operation, "rtol")
     given = as_tensor(rtol)
+    if given.dtype.kind == "c":
+        real_number(given.reshape(-1)[0] if given.size else 1j, operation, "rtol")  # its error
     return _tuples(given.tolist()) if given.size else None  # none for no matrices
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,13 +39,14 @@ def _norm_of_matrices(x: Tensor, ord: Any, operation: str) -> Tensor:
     """Return a norm of the matrices in the last two axes."""
     if ord is None or ord == "fro":
         return vector_norm(x, axis=(-2, -1))
-    if not isinstance(ord, bool) and ord in _BY_SUMS:
+    known = isinstance(ord, (str, numbers.Number)) and not isinstance(ord, bool)
+    if known and ord in _BY_SUMS:
         axis, largest = _BY_SUMS[ord]
         sums = op.sum(op.abs(x), axis=_last(x, axis), keepdims=False)
         if largest and not sums.shape[-1]:
             return op.sum(sums, axis=_last(sums, -1), keepdims=False)
         return (op.max if largest else op.min)(sums, axis=_last(sums, -1), keepdims=False)
-    if not isinstance(ord, bool) and ord in _BY_SINGULAR_VALUES:
+    if known and ord in _BY_SINGULAR_VALUES:
         values = svdvals(x)
         reduce = op.sum if ord == 2 and not values.shape[-1] else _BY_SINGULAR_VALUES[ord]
         return reduce(values, axis=_last(values, -1), keepdims=False)

@@ -19,7 +19,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.axes import as_integer, as_items, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import primitive
 from everyo.ops.linalg.common import (
@@ -410,7 +410,7 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Tensor:
     """
     a, b = map(inexact, as_tensors((a, b), "tensorsolve"))
     if axes is not None:
-        moved = [normalize_axis(k, len(a.shape), "tensorsolve") for k in axes]
+        moved = [normalize_axis(k, a.ndim, "tensorsolve") for k in as_items(axes, "axes", "tensorsolve")]
         kept = [k for k in range(len(a.shape)) if k not in moved]
         a = op.transpose(a, axes=(*kept, *moved))
     shape = tuple(a.shape[len(b.shape) :])

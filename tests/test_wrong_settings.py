@@ -1,0 +1,119 @@
+"""Settings of the wrong kind or out of range are EveryO's errors, which name the function."""
+
+import numpy as np
+import pytest
+
+import everyo as eo
+
+X = eo.tensor(np.arange(9.0).reshape(3, 3))
+V = eo.tensor([1.0, 2.0, 3.0])
+F, init, fft, linalg = eo.nn.functional, eo.nn.init, eo.fft, eo.linalg
+WRONG = {
+    "piecewise without conditions": (lambda: eo.piecewise(X, [], []), eo.ShapeError, "piecewise"),
+    "piecewise default alone": (lambda: eo.piecewise(X, [], [1.0]), eo.ShapeError, "piecewise"),
+    "piecewise funclist": (lambda: eo.piecewise(X, [X > 1], 3), eo.DTypeError, "piecewise"),
+    "trim_zeros": (lambda: eo.trim_zeros(V, 3), eo.ArgumentError, "trim_zeros"),
+    "trim_zeros None": (lambda: eo.trim_zeros(V, None), eo.ArgumentError, "trim_zeros"),
+    "real_if_close": (lambda: eo.real_if_close(V, tol="a"), eo.DTypeError, "real_if_close"),
+    "real_if_close complex": (lambda: eo.real_if_close(V * 1j, tol="a"), eo.DTypeError, "real_if_close"),
+    "rot90": (lambda: eo.rot90(X, axes=3), eo.DTypeError, "rot90"),
+    "histogram2d bins": (lambda: eo.histogram2d(V, V, bins=1.5), eo.DTypeError, "histogram2d"),
+    "histogram2d pair": (lambda: eo.histogram2d(V, V, bins=[1.5, 2]), eo.DTypeError, "histogram2d"),
+    "histogram2d class": (lambda: eo.histogram2d(V, V, bins=np.float32), eo.DTypeError, None),
+    "histogram2d range": (lambda: eo.histogram2d(V, V, range=3), eo.DTypeError, "histogram2d"),
+    "histogramdd range": (lambda: eo.histogramdd(X, range=3), eo.DTypeError, "histogramdd"),
+    "histogramdd nothing": (lambda: eo.histogramdd([]), eo.ShapeError, "histogramdd"),
+    "bincount": (lambda: eo.bincount("a"), eo.DTypeError, "bincount"),
+    "choose": (lambda: eo.choose([0], 3), eo.DTypeError, "choose"),
+    "column_stack": (lambda: eo.column_stack(3), eo.DTypeError, "column_stack"),
+    "dstack": (lambda: eo.dstack(eo.tensor(1.0)), eo.DTypeError, "dstack"),
+    "lexsort": (lambda: eo.lexsort(3), eo.DTypeError, "lexsort"),
+    "multi_dot": (lambda: linalg.multi_dot(3), eo.DTypeError, "multi_dot"),
+    "select": (lambda: eo.select(3, [X]), eo.DTypeError, "select"),
+    "select choices": (lambda: eo.select([X > 1], 3), eo.DTypeError, "select"),
+    "ravel_multi_index": (lambda: eo.ravel_multi_index(3, (2,)), eo.DTypeError, "ravel_multi_index"),
+    "indices": (lambda: eo.indices((2,), dtype=3), eo.DTypeError, None),
+    "partition": (lambda: eo.partition(V, []), eo.ArgumentError, "partition"),
+    "quantile": (lambda: eo.quantile(V, "a"), eo.DTypeError, "quantile"),
+    "percentile": (lambda: eo.percentile(V, [None]), eo.DTypeError, "percentile"),
+    "trapezoid": (lambda: eo.trapezoid(V, x=3), eo.ShapeError, "trapezoid"),
+    "trapezoid axes": (lambda: eo.trapezoid(V, x=X), eo.ShapeError, "trapezoid"),
+    "cond": (lambda: linalg.cond(X, p=[]), eo.ArgumentError, "cond"),
+    "matrix_norm": (lambda: linalg.matrix_norm(X, ord=[1]), eo.ArgumentError, "matrix_norm"),
+    "pinv": (lambda: linalg.pinv(X, rtol=1j), eo.DTypeError, "pinv"),
+    "lu_solve": (lambda: linalg.lu_solve(3, V), eo.DTypeError, "lu_solve"),
+    "lu_solve one": (lambda: linalg.lu_solve((X,), V), eo.ShapeError, "lu_solve"),
+    "tensorsolve": (lambda: linalg.tensorsolve(X, V, axes=1), eo.DTypeError, "tensorsolve"),
+    "fftfreq": (lambda: fft.fftfreq(4, d=0), eo.ArgumentError, "fftfreq"),
+    "rfftfreq": (lambda: fft.rfftfreq(4, d=0), eo.ArgumentError, "rfftfreq"),
+    "fftn s": (lambda: fft.fftn(X, s=3), eo.DTypeError, "fftn"),
+    "irfft2 axes": (lambda: fft.irfft2(X, axes=1), eo.DTypeError, "irfft2"),
+    "choice": (lambda: eo.random.choice(3, p=1.0), eo.ArgumentError, "choice"),
+    "integers": (lambda: eo.random.integers(1j), eo.DTypeError, "integers"),
+    "constant_": (lambda: init.constant_(eo.zeros(2), "a"), eo.DTypeError, "constant_"),
+    "constant_ complex": (lambda: init.constant_(eo.zeros(2), 1j), eo.DTypeError, "constant_"),
+    "constant_ list": (lambda: init.constant_(eo.zeros(2), []), eo.DTypeError, "constant_"),
+    "zeros_ of none": (lambda: init.zeros_(3), eo.DTypeError, "constant_"),
+    "uniform_ of none": (lambda: init.uniform_("a"), eo.DTypeError, "uniform_"),
+    "normal_ of none": (lambda: init.normal_(3), eo.DTypeError, "normal_"),
+    "xavier_uniform_": (lambda: init.xavier_uniform_(X, gain="a"), eo.DTypeError, "xavier_uniform_"),
+    "xavier_normal_": (lambda: init.xavier_normal_(X, gain="a"), eo.DTypeError, "xavier_normal_"),
+    "kaiming_uniform_": (lambda: init.kaiming_uniform_(X, a="a"), eo.DTypeError, "nn.init"),
+    "kaiming nonlinearity": (
+        lambda: init.kaiming_normal_(X, nonlinearity=[1]), eo.ArgumentError, "nn.init"
+    ),
+    "LayerNorm": (lambda: eo.nn.LayerNorm(3, eps="a"), eo.DTypeError, "LayerNorm"),
+    "HuberLoss 0": (lambda: eo.nn.HuberLoss(delta=0), eo.ArgumentError, "HuberLoss"),
+    "HuberLoss text": (lambda: eo.nn.HuberLoss(delta="a"), eo.DTypeError, "HuberLoss"),
+    "huber_loss": (lambda: F.huber_loss(V, V, delta="a"), eo.DTypeError, "huber_loss"),
+    "CrossEntropyLoss": (
+        lambda: eo.nn.CrossEntropyLoss(label_smoothing=2), eo.ArgumentError, "CrossEntropyLoss"
+    ),
+    "CrossEntropyLoss index": (
+        lambda: eo.nn.CrossEntropyLoss(ignore_index="a"), eo.DTypeError, "CrossEntropyLoss"
+    ),
+    "NLLLoss": (lambda: eo.nn.NLLLoss(ignore_index=1.5), eo.DTypeError, "NLLLoss"),
+    "cross_entropy": (
+        lambda: F.cross_entropy(X, [0, 1, 2], label_smoothing="a"), eo.DTypeError, "cross_entropy"
+    ),
+    "class as operand": (lambda: eo.add(V, np.float32), eo.DTypeError, "add"),
+    "class as first": (lambda: eo.add(np.float32, V), eo.DTypeError, "add"),
+    "class alone": (lambda: eo.exp(np.float32), eo.DTypeError, "exp"),
+    "tensor class": (lambda: eo.multiply(V, eo.Tensor), eo.DTypeError, "multiply"),
+    "class under vmap": (lambda: eo.vmap(lambda v: eo.add(v, np.float32))(V), eo.DTypeError, "add"),
+    "class compiled": (lambda: eo.compile(lambda v: eo.add(v, np.float32))(V), eo.DTypeError, "add"),
+    "class as position": (lambda: eo.delete(V, np.float32), eo.DTypeError, "delete"),
+    "class as shape": (lambda: eo.reshape(V, np.float32), eo.DTypeError, "reshape"),
+    "class as width": (lambda: eo.pad(V, np.float32), eo.ShapeError, "pad"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_error(name):
+    call, kind, operation = WRONG[name]
+    with pytest.raises(kind) as error:
+        call()
+    assert operation is None or error.value.operation == operation
+    assert error.value.expected
+    assert error.value.found
+
+
+def test_a_buffer_that_is_no_tensor_leaves_the_module_as_it_was():
+    module = eo.nn.Module()
+    with pytest.raises(eo.DTypeError) as error:
+        module.register_buffer("mean", 3)
+    assert error.value.operation == "register_buffer"
+    module.mean = 3
+    module.register_buffer("scale", eo.ones(2))
+    with pytest.raises(eo.DTypeError):
+        module.register_buffer("scale", 3, persistent=False)
+    assert list(module.state_dict()) == ["scale"]
+
+
+def test_a_vector_of_edges_serves_both_axes():
+    edges = eo.tensor([0.0, 1.5, 3.0, 4.0])
+    for bins in (edges, [0.0, 1.5, 3.0, 4.0], edges.numpy()):
+        counts, xs, ys = eo.histogram2d(V, V, bins=bins)
+        assert counts.shape == (3, 3)
+        assert xs.tolist() == ys.tolist() == [0.0, 1.5, 3.0, 4.0]
+    assert eo.histogram2d(V, V, bins=eo.tensor(2))[0].shape == (2, 2)
