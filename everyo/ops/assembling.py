@@ -16,7 +16,7 @@ from everyo.ops.joining import concat
 from everyo.ops.known import is_known
 from everyo.ops.rearranging import diag, flip, tile
 from everyo.ops.shape import atleast_1d, expand_dims, ravel, reshape
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 from everyo.ops.sorting import argmax
 from everyo.ops.splitting import split
 from everyo.ops.transposition import moveaxis
@@ -61,7 +61,7 @@ def _require_axes(x: Any, number: int, operation: str) -> Tensor:
     return x
 
 
-@explained
+@composed
 def append(x: Any, values: Any, /, axis: int | None = None) -> Tensor:
     """Return `x` followed by `values` along an axis; without one, both flattened.
 
@@ -133,6 +133,7 @@ def atleast_3d(x: Any, /) -> Tensor:
 
 @explained
 @_joining
+@composed
 def column_stack(arrays: Iterable[Any], /) -> Tensor:
     """Join tensors along the second axis; those of one axis are columns. The gradient is cut into them again.
 
@@ -159,6 +160,7 @@ def column_stack(arrays: Iterable[Any], /) -> Tensor:
 
 @explained
 @_joining
+@composed
 def dstack(arrays: Iterable[Any], /) -> Tensor:
     """Join tensors along the third axis, which is added where it is missing. The gradient is cut again.
 
@@ -184,6 +186,7 @@ def dstack(arrays: Iterable[Any], /) -> Tensor:
 
 @explained
 @_splitting
+@composed
 def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
     """Split along the second axis, or the only one; see `split`.
 
@@ -199,6 +202,7 @@ def hsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
 
 @explained
 @_splitting
+@composed
 def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
     """Split a tensor of at least two axes along the first; see `split`.
 
@@ -213,6 +217,7 @@ def vsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
 
 @explained
 @_splitting
+@composed
 def dsplit(x: Any, /, indices_or_sections: int | Sequence[int]) -> list[Tensor]:
     """Split a tensor of at least three axes along the third; see `split`.
 
@@ -299,7 +304,7 @@ def rollaxis(x: Any, /, axis: int, start: int = 0) -> Tensor:
     return moveaxis(x, axis, start - 1 if axis < start else start)
 
 
-@explained
+@composed
 def diagflat(x: Any, /, k: int = 0) -> Tensor:
     """Return a matrix with the elements of `x`, flattened, on its `k`-th diagonal.
 
@@ -374,7 +379,7 @@ def resize(x: Any, /, new_shape: int | Sequence[int]) -> Tensor:
     return reshape(tile(flat, whole + 1)[:size] if rest else tile(flat, whole), shape)
 
 
-@explained
+@composed
 def trim_zeros(x: Any, /, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Tensor:
     """Return a tensor without the slices of zeros at its front ("f"), its back ("b") or both.
 

@@ -19,7 +19,7 @@ from everyo.ops.joining import stack
 from everyo.ops.known import is_known
 from everyo.ops.piecewise import clip
 from everyo.ops.shape import broadcast_arrays, broadcast_to, expand_dims, ravel
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 from everyo.ops.sorting import argsort
 from everyo.ops.truth import all as every
 from everyo.ops.truth import any as some
@@ -27,7 +27,7 @@ from everyo.ops.truth import any as some
 __all__ = ["argpartition", "choose", "lexsort", "partition", "piecewise"]
 
 
-@explained
+@composed
 def choose(x: Any, choices: Any, /, *, mode: str = "raise") -> Tensor:
     """Return, elementwise, the element of that one of several tensors whose number `x` says.
 

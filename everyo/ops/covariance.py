@@ -18,7 +18,7 @@ from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
 from everyo.ops.rearranging import diagonal
 from everyo.ops.reductions import conjugate, inexact, real_part
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 from everyo.ops.statistics import correction_of
 
 __all__ = ["corrcoef", "cov"]
@@ -213,7 +213,7 @@ def _correction(bias: bool, ddof: float | None, correction: float | None) -> flo
     return given
 
 
-@explained
+@composed
 def corrcoef(x: Any, y: Any = None, /, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
     """Correlation coefficients of variables: their covariances divided by their standard deviations.
 

@@ -15,7 +15,7 @@ from everyo.ops.creation import as_tensor, as_tensors, real_number, weak
 from everyo.ops.known import everywhere, is_known
 from everyo.ops.neighbours import neighbours
 from everyo.ops.reductions import inexact
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["ediff1d", "gradient", "trapezoid", "unwrap"]
 
@@ -159,7 +159,7 @@ def _end(x: Tensor, d: Any, axis: int, edge_order: int, side: int) -> Tensor:
     return (rise - first * ((near + both) / (near * both))) * side
 
 
-@explained
+@composed
 def trapezoid(y: Any, /, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
     """Integral of a sampled function along an axis by the trapezoidal rule.
 
@@ -264,7 +264,7 @@ def ediff1d(x: Any, /, to_end: Any = None, to_begin: Any = None) -> Tensor:
     return op.concat(*parts, axis=0) if len(parts) > 1 else parts[0]
 
 
-@explained
+@composed
 def unwrap(x: Any, /, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi) -> Tensor:
     """Return angles without jumps: neighbours that differ by more than half a period are moved by periods.
 

@@ -14,7 +14,7 @@ from everyo.errors import DTypeError, describe
 from everyo.ops.creation import as_tensor, asarray, real_number
 from everyo.ops.families import elementwise, primitive
 from everyo.ops.reductions import inexact
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = [
     "copysign", "fabs", "fix", "frac", "frexp", "ldexp", "modf", "nan_to_num", "nextafter", "rint",
@@ -316,7 +316,7 @@ def rint(x: Any, /) -> Tensor:
     return op.round(inexact(x))
 
 
-@explained
+@composed
 def fix(x: Any, /) -> Tensor:
     """Nearest whole number towards 0, elementwise: `trunc` under NumPy's other name. The derivative is 0.
 

@@ -16,7 +16,7 @@ from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, 
 from everyo.ops.axes import as_integer, as_items, normalize_shape
 from everyo.ops.creation import as_tensor, fresh
 from everyo.ops.families import primitive
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = [
     "diag_indices", "diag_indices_from", "indices", "ravel_multi_index", "tril_indices", "tril_indices_from",
@@ -123,7 +123,7 @@ def _matrix(x: Any, operation: str) -> Tensor:
     return x
 
 
-@explained
+@composed
 def tril_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, Tensor]:
     """Rows and columns of the lower triangle of the matrix `x`, without gradient; see `tril_indices`.
 
@@ -156,7 +156,7 @@ def tril_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, Tensor]:
     return _triangle("tril_indices", x.shape[0], k, x.shape[1], x.device)
 
 
-@explained
+@composed
 def triu_indices_from(x: Any, /, k: int = 0) -> tuple[Tensor, Tensor]:
     """Rows and columns of the upper triangle of the matrix `x`, without gradient; see `triu_indices`.
 
@@ -225,7 +225,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
     return _made("diag_indices", n, as_integer(ndim, "ndim", "diag_indices"))
 
 
-@explained
+@composed
 def diag_indices_from(x: Any, /) -> tuple[Tensor, ...]:
     """Positions of the main diagonal of `x`, whose axes, at least two, are equally long.
 
@@ -475,9 +475,8 @@ def ravel_multi_index(
     >>> print(eo.ravel_multi_index(([0, 1], [1, 2]), (2, 3)))
     [1 5]
     """
-    places = [
-        _integers(x, "ravel_multi_index") for x in as_items(multi_index, "multi_index", "ravel_multi_index")
-    ]
+    given = as_items(multi_index, "multi_index", "ravel_multi_index")
+    places = [_integers(x, "ravel_multi_index") for x in given]
     sizes = normalize_shape(dims, "ravel_multi_index")
     modes = [mode] * len(sizes) if isinstance(mode, str) else list(mode)
     if not len(places) == len(sizes) == len(modes):

@@ -10,17 +10,18 @@ from typing import Any
 
 from everyo.core.batching import everywhere, looped
 from everyo.core.dispatch import apply
+from everyo.core.operands import tensors_in
 from everyo.core.registry import op
 from everyo.core.samples import Values, sample
 from everyo.core.tensor import Tensor
-from everyo.errors import IndexingError, describe
+from everyo.errors import CompileError, IndexingError, UnsupportedOperationError, describe
 from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import primitive
 from everyo.ops.index_batching import DISTINCT
 from everyo.ops.known import is_known
 from everyo.ops.shape import broadcast_to, ravel, reshape
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed
 from everyo.ops.transposition import moveaxis
 
 __all__ = ["delete", "insert"]
@@ -115,6 +116,8 @@ def _positions(x: Tensor, obj: Any, axis: int, operation: str, last: int) -> Any
     size, xp = x.shape[axis], x.backend.xp
     if isinstance(obj, slice):
         return xp.arange(*obj.indices(size))
+    if any(not is_known(item) for item in tensors_in(obj)):
+        obj = _read(obj, operation)
     named = obj.data if isinstance(obj, Tensor) and is_known(obj) else obj
     if not isinstance(named, xp.ndarray) or named.ndim != 1 or named.dtype.kind not in "biu":
         named = named.tolist() if hasattr(named, "tolist") and not isinstance(named, type) else named
@@ -148,6 +151,27 @@ def _positions(x: Tensor, obj: Any, axis: int, operation: str, last: int) -> Any
     return xp.where(named < 0, named + size, named)
 
 
+def _read(obj: Any, operation: str) -> Any:
+    """Return positions as Python numbers; an error where they exist only later, or differ by example."""
+    if isinstance(obj, (list, tuple)):
+        return [_read(item, operation) for item in obj]
+    try:
+        return obj.tolist() if isinstance(obj, Tensor) else obj
+    except (CompileError, UnsupportedOperationError) as error:
+        compiled = isinstance(error, CompileError)
+        raise type(error)(
+            "the positions must be known",
+            operation=operation,
+            inputs=error.inputs,
+            expected="integers, a slice, or a tensor from outside the function",
+            found="a value that exists only when the compiled program runs" if compiled else error.found,
+            remedy="mark the argument in static_argnums, or pass Python integers"
+            if compiled
+            else "pass positions that all examples share, or loop over the batch in Python",
+            line=error.line,
+        ) from None
+
+
 def _neighbours(obj: Any, size: int) -> tuple[int, int] | None:
     """Return the first position and the one behind the last where a number or a slice says so at once."""
     if type(obj) is int and -size <= obj < size:
@@ -169,7 +193,7 @@ def _part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     return apply(op.getitem, (x,), {"index": (*(slice(None),) * axis, slice(start, stop))})
 
 
-@explained
+@composed
 def delete(x: Any, obj: Any, /, axis: int | None = None) -> Tensor:
     """Return `x` without some positions along an axis; their gradient is 0.
 
@@ -192,6 +216,8 @@ def delete(x: Any, obj: Any, /, axis: int | None = None) -> Tensor:
         If there is no such position or axis.
     DTypeError
         If a position is no integer.
+    UnsupportedOperationError, CompileError
+        If a position is a tensor that `vmap` or a compiled function computes.
 
     Examples
     --------
@@ -214,7 +240,7 @@ def delete(x: Any, obj: Any, /, axis: int | None = None) -> Tensor:
     return apply(op.concat, (_part(x, axis, 0, first), _part(x, axis, behind, size)), {"axis": axis})
 
 
-@explained
+@composed
 def insert(x: Any, obj: Any, values: Any, /, axis: int | None = None) -> Tensor:
     """Return `x` with values inserted before positions along an axis.
 
@@ -243,6 +269,8 @@ def insert(x: Any, obj: Any, values: Any, /, axis: int | None = None) -> Tensor:
         If there is no such position or axis.
     ShapeError
         If the values do not fit.
+    UnsupportedOperationError, CompileError
+        If a position is a tensor that `vmap` or a compiled function computes.
 
     Examples
     --------

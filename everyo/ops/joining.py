@@ -16,7 +16,7 @@ from everyo.ops.axes import as_flag, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import linear
 from everyo.ops.shape import atleast_1d, atleast_2d, broadcast_arrays, expand_dims, reshape
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["concat", "concatenate", "hstack", "meshgrid", "stack", "vstack"]
 
@@ -244,7 +244,7 @@ def stack(arrays: Iterable[Any], /, axis: int = 0, *, dtype: Any = None) -> Tens
     return joined if dtype is None else joined.astype(dtype, copy=False)
 
 
-@explained
+@composed
 def vstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
     """Join tensors as rows: along the first axis, vectors as matrices of one row.
 
@@ -279,7 +279,7 @@ def vstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
     return concat([atleast_2d(x) for x in _operands(arrays, "vstack")], dtype=dtype)
 
 
-@explained
+@composed
 def hstack(arrays: Iterable[Any], /, *, dtype: Any = None) -> Tensor:
     """Join tensors side by side: along the second axis, vectors along their only one.
 

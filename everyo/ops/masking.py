@@ -18,7 +18,7 @@ from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.gathering import nonzero
 from everyo.ops.index_batching import DISTINCT
 from everyo.ops.shape import broadcast_to
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = [
     "argwhere", "compress", "extract", "flatnonzero", "masked_fill", "masked_scatter", "masked_select",
@@ -49,7 +49,7 @@ def _mask(mask: Any, operation: str) -> Any:
     )
 
 
-@explained
+@composed
 def masked_fill(x: Any, mask: Any, value: Any, /) -> Tensor:
     """Return `x` with `value` where `mask` holds: ``where(mask, value, x)``.
 
@@ -372,7 +372,7 @@ def flatnonzero(x: Any, /) -> Tensor:
     return nonzero(op.reshape(x, shape=(x.size,)))[0]
 
 
-@explained
+@composed
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
     """Take each element from the first choice whose condition holds.
 

@@ -19,7 +19,7 @@ from everyo.ops.known import anywhere, is_known
 from everyo.ops.reductions import Axis, AxisParam, prod, reduce, reduction_samples
 from everyo.ops.reductions import sum as total
 from everyo.ops.scans import cumprod, cumsum
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 from everyo.ops.sorting import argmax, argmin
 
 __all__ = [
@@ -39,7 +39,7 @@ def known_numbers(x: Tensor) -> bool:
     return is_known(x) and not anywhere(op.isnan(x.data))
 
 
-@explained
+@composed
 def nansum(
     x: Any,
     /,
@@ -93,7 +93,7 @@ def nansum(
     )
 
 
-@explained
+@composed
 def nanprod(
     x: Any,
     /,
@@ -146,7 +146,7 @@ def nanprod(
     )
 
 
-@explained
+@composed
 def nancumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """Running sum along an axis in which NaN counts as 0; otherwise as `cumsum`.
 
@@ -180,7 +180,7 @@ def nancumsum(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tenso
     return cumsum(instead_of_nan(as_tensor(x), 0), axis, dtype=dtype)
 
 
-@explained
+@composed
 def nancumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """Running product along an axis in which NaN counts as 1; otherwise as `cumprod`.
 
@@ -334,7 +334,7 @@ def _extreme(extreme: Primitive, x: Any, axis: Axis, keepdims: bool) -> Tensor:
     return reduce(extreme, as_tensor(x), axis, keepdims)
 
 
-@explained
+@composed
 def nanargmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index of the largest element along an axis that is not NaN (the first of equal ones); no gradient.
 
@@ -368,7 +368,7 @@ def nanargmax(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> 
     return argmax(_searchable(x, axis, -math.inf, "nanargmax"), axis, keepdims=keepdims)
 
 
-@explained
+@composed
 def nanargmin(x: Any, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index of the smallest element along an axis that is not NaN (the first of equal ones); no gradient.
 

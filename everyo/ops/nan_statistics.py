@@ -25,7 +25,7 @@ from everyo.ops.reductions import (
     real_part,
     reduce,
 )
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 from everyo.ops.statistics import correction_of
 
 __all__ = ["nanmean", "nanstd", "nanvar"]
@@ -152,7 +152,7 @@ def _centred(x: Tensor, valid: Tensor, axis: Axis, operation: str) -> Tensor:
     return apply(op.centre_numbers, (x, valid), {"axis": axes})
 
 
-@explained
+@composed
 def nanvar(
     x: Any,
     /,
@@ -225,7 +225,7 @@ def _nan_var(x: Tensor, axis: Axis, keepdims: bool, correction: float, where: An
     return _settled(squares / _or_nan(freedom), x, axis, keepdims, "nanvar")
 
 
-@explained
+@composed
 def nanstd(
     x: Any,
     /,

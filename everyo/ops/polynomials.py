@@ -14,7 +14,7 @@ from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.families import primitive
 from everyo.ops.filters import convolve
 from everyo.ops.shape import apart
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["poly", "polyadd", "polyder", "polyint", "polymul", "polysub", "polyval", "vander"]
 
@@ -205,7 +205,7 @@ def polyadd(p: Any, q: Any, /) -> Tensor:
     return p + q
 
 
-@explained
+@composed
 def polysub(p: Any, q: Any, /) -> Tensor:
     """Coefficients of the difference of two polynomials; the gradient goes to the coefficients of both.
 
@@ -236,7 +236,7 @@ def polysub(p: Any, q: Any, /) -> Tensor:
     return p - q
 
 
-@explained
+@composed
 def polymul(p: Any, q: Any, /) -> Tensor:
     """Coefficients of the product of two polynomials: the convolution of theirs.
 

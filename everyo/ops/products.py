@@ -11,7 +11,7 @@ from everyo.ops.axes import normalize_axis
 from everyo.ops.contraction import matmul
 from everyo.ops.creation import as_tensors
 from everyo.ops.reductions import conjugate
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["cross", "kron", "matvec", "vecmat"]
 
@@ -81,7 +81,7 @@ def cross(
     return op.stack(*elements, axis=normalize_axis(third, rank, "cross"))
 
 
-@explained
+@composed
 def kron(a: Any, b: Any, /) -> Tensor:
     """Return the Kronecker product: every element of `a`, times the whole of `b`, side by side.
 
@@ -116,7 +116,7 @@ def kron(a: Any, b: Any, /) -> Tensor:
     return op.reshape(a * b, shape=tuple([n * m for n, m in zip(first, second)]))
 
 
-@explained
+@composed
 def matvec(x1: Any, x2: Any, /) -> Tensor:
     """Return the products of matrices with vectors, ``x1 @ x2`` with `x2` a column.
 
@@ -153,7 +153,7 @@ def matvec(x1: Any, x2: Any, /) -> Tensor:
     return op.reshape(product, shape=tuple(product.shape[:-1]))
 
 
-@explained
+@composed
 def vecmat(x1: Any, x2: Any, /) -> Tensor:
     """Return the products of vectors with matrices, ``conj(x1) @ x2`` with `x1` a row.
 

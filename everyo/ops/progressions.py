@@ -14,14 +14,14 @@ from everyo.ops.choosing import known
 from everyo.ops.creation import as_tensor, as_tensors, made
 from everyo.ops.ranges import is_plain, linspace
 from everyo.ops.shape import broadcast_arrays, expand_dims
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed
 from everyo.ops.transposition import moveaxis
 from everyo.ops.truth import all as every
 
 __all__ = ["geomspace", "logspace", "tri"]
 
 
-@explained
+@composed
 def logspace(
     start: Any,
     stop: Any,
@@ -85,7 +85,7 @@ def logspace(
     return powers if dtype is None else powers.astype(dtype, copy=False)
 
 
-@explained
+@composed
 def geomspace(
     start: Any,
     stop: Any,

@@ -21,7 +21,7 @@ from everyo.errors import ArgumentError
 from everyo.ops.axes import as_flag, as_integer, normalize_shape
 from everyo.ops.creation import as_tensors, made, number
 from everyo.ops.reductions import inexact
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed
 from everyo.ops.transposition import moveaxis
 
 __all__ = ["arange", "eye", "linspace"]
@@ -98,7 +98,7 @@ def arange(
     return made(backend.asarray(array, wanted, place), requires_grad, "arange")
 
 
-@explained
+@composed
 def linspace(
     start: Any,
     stop: Any,

@@ -18,7 +18,7 @@ from everyo.ops.families import linear, primitive
 from everyo.ops.indexing import DISTINCT
 from everyo.ops.known import is_known
 from everyo.ops.shape import broadcast_to, reshape
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 from everyo.ops.transposition import moveaxis
 
 __all__ = ["diag", "diagonal", "flip", "repeat", "roll", "tile", "trace", "tril", "triu"]
@@ -97,7 +97,7 @@ def _roll(xp: Any, x: Any, *, shift: Any, axis: Any) -> Any:
     return xp.roll(x, shift, axis=axis)
 
 
-@explained
+@composed
 def roll(x: Any, /, shift: int | Sequence[int], axis: Axis = None) -> Tensor:
     """Return the elements shifted along some axes; what leaves at one end comes in at the other.
 
@@ -246,7 +246,7 @@ def _diagonal_arrays(x: Tensor, rows: int, columns: int, offset: int) -> tuple[A
     return tuple(x.backend.asarray(arange(i, i + count), None, x.device) for i in (low, high))
 
 
-@explained
+@composed
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return a diagonal of the matrices in two axes, as the last axis of the result.
 
@@ -401,7 +401,7 @@ def _pad(xp: Any, x: Any, *, pad_width: tuple[tuple[int, int], ...], value: Any)
     return xp.pad(x, pad_width, constant_values=value) if pad_width else x
 
 
-@explained
+@composed
 def tile(x: Any, /, reps: int | Sequence[int]) -> Tensor:
     """Return copies of `x` laid side by side: ``reps[i]`` along axis i, axes counted from the last.
 
@@ -441,7 +441,7 @@ def tile(x: Any, /, reps: int | Sequence[int]) -> Tensor:
     return reshape(copies, tuple(math.prod(pair) for pair in zip(counts, sizes)))
 
 
-@explained
+@composed
 def repeat(x: Any, /, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
     """Return every element along an axis several times in a row; without `axis`, of the flat tensor.
 

@@ -19,7 +19,7 @@ from everyo.ops.families import elementwise, linear, primitive
 from everyo.ops.neighbours import neighbours
 from everyo.ops.reductions import expand, in_dtype, prod_push, zero_absorbs
 from everyo.ops.shape import apart
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["cumprod", "cumsum", "diff"]
 
@@ -417,7 +417,7 @@ def cumprod(x: Any, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     return _scan(op.cumprod, x, axis, dtype)
 
 
-@explained
+@composed
 def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
     """Differences of neighbours along an axis: ``x[i + 1] - x[i]``, `n` times over.
 

@@ -16,7 +16,7 @@ from everyo.ops.creation import as_tensor, as_tensors, number, weak
 from everyo.ops.families import primitive
 from everyo.ops.indexing import ARRAY
 from everyo.ops.reductions import inexact, real_part
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["digitize", "interp", "searchsorted"]
 
@@ -87,7 +87,7 @@ def _require_vector(table: Tensor, operation: str, least: int = 0) -> None:
         )
 
 
-@explained
+@composed
 def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) -> Tensor:
     """Places in a sorted vector where numbers would have to be inserted; they have no gradient.
 
@@ -252,7 +252,7 @@ def _interp(xp: Any, x: Any, knots: Any, values: Any) -> Any:
     return xp.asarray(xp.interp(x, knots, values), dtype=xp.result_type(x, knots, values))
 
 
-@explained
+@composed
 def interp(
     x: Any, xp: Any, fp: Any, /, left: Any = None, right: Any = None, period: float | None = None
 ) -> Tensor:

@@ -16,7 +16,7 @@ from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_integers, as_list, normalize_axes, normalize_axis, normalize_shape
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear
-from everyo.ops.signatures import explained, misfit
+from everyo.ops.signatures import composed, explained, misfit
 
 __all__ = [
     "atleast_1d", "atleast_2d", "broadcast_arrays", "broadcast_to", "expand_dims", "flatten", "ravel",
@@ -304,7 +304,7 @@ def squeeze(x: Any, /, axis: int | Sequence[int] | None = None) -> Tensor:
     return apply(_reshape, (x,), {"shape": tuple([n for i, n in enumerate(x.shape) if i not in axes])})
 
 
-@explained
+@composed
 def expand_dims(x: Any, /, axis: int | Sequence[int]) -> Tensor:
     """Insert axes of size 1 at the positions they have in the result; the gradient loses them.
 

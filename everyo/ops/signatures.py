@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from everyo.errors import SignatureError
+from everyo.errors import EveryOError, SignatureError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,6 +25,26 @@ def explained(function: F) -> F:
     def call(*args: Any, **given: Any) -> Any:
         try:
             return function(*args, **given)
+        except TypeError as error:
+            trace = error.__traceback__
+            if trace is None or trace.tb_next is not None:  # raised inside of it
+                raise
+            raise misfit(function, args, given) from None
+
+    return cast(F, call)
+
+
+def composed(function: F) -> F:
+    """Return a function as `explained` does, whose errors name it and not what it is made of."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        try:
+            return function(*args, **given)
+        except EveryOError as error:
+            if error.operation == function.__name__:
+                raise
+            raise error.renamed(function.__name__) from None
         except TypeError as error:
             trace = error.__traceback__
             if trace is None or trace.tb_next is not None:  # raised inside of it

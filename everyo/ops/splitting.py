@@ -10,7 +10,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_integer, as_integers, listed, normalize_axis
 from everyo.ops.creation import as_tensor
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["array_split", "split", "unstack"]
 
@@ -100,7 +100,7 @@ def split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) ->
     return array_split(x, indices_or_sections, axis)
 
 
-@explained
+@composed
 def array_split(x: Any, /, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
     """Cut `x` as `split` does; parts of a given number may differ by one in size.
 

@@ -29,7 +29,7 @@ from everyo.ops.reductions import (
     reduce,
     reduction_samples,
 )
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["average", "ptp", "std", "var", "variance"]
 
@@ -375,7 +375,7 @@ def average(
     return (found, op.astype(divisor, dtype=float16) if half else divisor) if returned else found
 
 
-@explained
+@composed
 def ptp(x: Any, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Range of the elements along axes, "peak to peak": ``max - min``, and so its gradient.
 

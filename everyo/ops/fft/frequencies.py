@@ -13,7 +13,7 @@ from everyo.errors import ArgumentError
 from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor, made, real_number
 from everyo.ops.fft.transforms import checked_length
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
@@ -116,7 +116,7 @@ def _shifted(x: Any, axes: Any, amount: Callable[[int], int], operation: str) ->
     return op.roll(x, shift=tuple([amount(x.shape[a]) for a in places]), axis=places)
 
 
-@explained
+@composed
 def fftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Tensor:
     """Move frequency 0 from the front to the middle.
 
@@ -150,7 +150,7 @@ def fftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Tensor:
     return _shifted(x, axes, lambda n: n // 2, "fftshift")
 
 
-@explained
+@composed
 def ifftshift(x: Any, /, axes: int | Sequence[int] | None = None) -> Tensor:
     """Undo `fftshift`: move frequency 0 from the middle to the front.
 

@@ -27,7 +27,7 @@ from everyo.ops.linalg.common import (
 from everyo.ops.linalg.orthogonal import right_divided
 from everyo.ops.linalg.solving import with_columns
 from everyo.ops.reductions import inexact
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["lu", "lu_factor", "lu_solve"]
 
@@ -236,7 +236,7 @@ def lu_factor(x: Any, /) -> LUFactors:
     return LUFactors(op.tril(l, k=-1) + u, order)
 
 
-@explained
+@composed
 def lu_solve(factors: tuple[Any, Any], b: Any, /) -> Tensor:
     """Return the solution of ``x @ y = b`` for a matrix whose factors are known.
 

@@ -23,7 +23,7 @@ from everyo.ops.linalg.singular import svdvals
 from everyo.ops.norms import vector_norm
 from everyo.ops.ranges import eye
 from everyo.ops.reductions import inexact
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["cond", "matrix_norm", "norm", "vector_norm"]
 
@@ -112,7 +112,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
     return op.reshape(out, shape=(*out.shape, 1, 1)) if keepdims else out
 
 
-@explained
+@composed
 def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Return NumPy's norm: of vectors along one axis, of matrices along two.
 

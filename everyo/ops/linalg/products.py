@@ -17,7 +17,7 @@ from everyo.ops.linalg.solving import inv
 from everyo.ops.products import cross, kron, matvec, vecmat
 from everyo.ops.reductions import in_dtype
 from everyo.ops.shape import apart
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 from everyo.ops.transposition import matrix_transpose
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@explained
+@composed
 def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
     """Return a diagonal of each of the matrices in the last two axes.
 
@@ -129,7 +129,7 @@ def outer(x1: Any, x2: Any, /) -> Tensor:
     return _outer_of_all(x1, x2)
 
 
-@explained
+@composed
 def matrix_power(x: Any, n: int, /) -> Tensor:
     """Return square matrices multiplied with themselves, or their inverses if `n` is negative.
 
@@ -191,7 +191,7 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
         x = matmul(x, x)
 
 
-@explained
+@composed
 def multi_dot(arrays: Sequence[Any], /) -> Tensor:
     """Return the product of several matrices, multiplied in the order that costs least.
 

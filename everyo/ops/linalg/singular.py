@@ -29,7 +29,7 @@ from everyo.ops.linalg.common import (
 from everyo.ops.linalg.complement import complemented
 from everyo.ops.linalg.phases import steadied, turned, with_phase
 from everyo.ops.reductions import conjugate, real_part
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["matrix_rank", "svd", "svdvals"]
 
@@ -143,7 +143,7 @@ class SVDResult(NamedTuple):
     Vh: Tensor
 
 
-@explained
+@composed
 def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Return the singular value decomposition of matrices, ``x = (U * S) @ Vh``.
 

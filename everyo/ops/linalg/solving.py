@@ -40,7 +40,7 @@ from everyo.ops.linalg.common import (
     square,
 )
 from everyo.ops.reductions import inexact
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 
 __all__ = ["inv", "solve", "tensorinv", "tensorsolve"]
 
@@ -372,7 +372,7 @@ def _flat_system(a: Tensor, rows: Sequence[int], columns: Sequence[int], operati
     return op.reshape(a, shape=(n, m))
 
 
-@explained
+@composed
 def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Tensor:
     """Return x with ``tensordot(a, x, x.ndim) == b``: a linear system whose unknowns have several axes.
 

@@ -13,7 +13,7 @@ from everyo.errors import ArgumentError
 from everyo.ops.axes import as_integer
 from everyo.ops.families import elementwise, primitive
 from everyo.ops.reductions import inexact
-from everyo.ops.signatures import explained
+from everyo.ops.signatures import composed, explained
 from everyo.ops.special.kernels import in_double, real
 
 __all__ = ["beta", "betaln", "digamma", "gamma", "gammaln", "multigammaln", "polygamma", "psi"]
@@ -375,7 +375,7 @@ def betaln(xp: Any, x1: Any, x2: Any) -> Any:
     return real(xp, "betaln", x1, x2)
 
 
-@explained
+@composed
 def multigammaln(x: Any, d: int, /) -> Tensor:
     """Logarithm of the multivariate gamma function of dimension `d`, elementwise.
 
