@@ -121,6 +121,42 @@ def test_an_infinite_end_stays_at_its_end():
     np.testing.assert_array_equal(got.numpy(), [0.0, 1.0, 2.0, np.inf])
 
 
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@pytest.mark.parametrize("width", [1, 3, 4, (9, 2), (0, 8), (5, 31)])
+def test_infinities_are_mirrored_at_points_as_in_numpy(mode, width):
+    inf = np.inf
+    for values in ([1, inf, 3], [inf, 1, 2], [-inf, inf, 0], [1, 2, 3, inf], [np.nan, 1], [inf, 1], [inf]):
+        a = np.array(values, float)
+        with np.errstate(invalid="ignore"):
+            expected = np.pad(a, width, mode, reflect_type="odd")
+            for way in (lambda f: f, eo.compile, lambda f: lambda x: eo.vmap(f)(x[None])[0]):
+                pad = way(lambda x: eo.pad(x, width, mode, reflect_type="odd"))
+                np.testing.assert_array_equal(pad(eo.asarray(a)).numpy(), expected)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int64"])
+def test_mirroring_at_a_point_without_floats_is_numpys(mode, dtype):
+    a = np.array([[1, 0, 1], [0, 0, 1]]).astype(dtype) * np.array(100 if dtype != "bool" else 1, dtype)
+    for width in (1, 2, ((5, 1), (0, 9))):
+        with np.errstate(over="ignore"):
+            expected = np.pad(a, width, mode, reflect_type="odd")
+            found = eo.pad(eo.asarray(a), width, mode, reflect_type="odd")
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_mirroring_at_a_point_several_times_has_a_gradient():
+    x = np.array([[1.0, 3.0, 2.0], [0.5, -1.0, 4.0]])
+    for mode in ("reflect", "symmetric"):
+
+        def pad(t, mode=mode):
+            return eo.pad(t, ((3, 0), (7, 11)), mode, reflect_type="odd")
+
+        assert eo.testing.gradcheck(pad, x)
+        assert eo.testing.check_jvp(pad, x)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [

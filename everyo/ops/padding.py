@@ -19,7 +19,7 @@ from everyo.ops.blocks import filled
 from everyo.ops.creation import as_tensor, full, number
 from everyo.ops.extremes import max, min
 from everyo.ops.order_statistics import median
-from everyo.ops.piecewise import round, where
+from everyo.ops.piecewise import round
 from everyo.ops.reductions import mean
 from everyo.ops.shape import apart, broadcast_to
 from everyo.ops.signatures import explained
@@ -334,29 +334,44 @@ def _images(xp: Any, places: Any, n: int, mode: str) -> Any:
 
 
 def _mirrored(x: _Pieces, axis: int, width: Pair, mode: str) -> tuple[Tensor, Tensor]:
-    """Mirror at both ends in turn: each time, a place has twice the end's value minus that of its image.
-
-    With a period of `length`, the place ``turn * length + k`` has the value of place k plus ``turn`` times
-    the difference of the ends where `turn` is even; where it is odd, it is the image of a place that has.
-    """
-    n, xp = x.shape[axis], x.like.backend.xp
-    length = n if mode == "symmetric" else n - 1
-    if mode not in _MIRRORED or not length:
-        return _copied(x, axis, width, mode if length else "edge")
-    first, last = x.part(axis, slice(0, 1)), x.part(axis, slice(n - 1, n))
-    rims = []
-    for places, copies in zip(_outside(xp, n, width), _copied(x, axis, width, mode)):
-        turns = (places // length).reshape(-1, *(1,) * (len(x.shape) - axis - 1))
-        odd = turns % 2 == 1
-        low, high = xp.where(odd, 1 - turns, -turns), xp.where(odd, turns + 1, turns)
-        rims.append(where(odd, -copies, copies) + (_multiple(high, last) + _multiple(low, first)))
-    before, after = rims
-    return before, after
+    """Mirror at both ends in turn: each time, a place has twice the end's value minus that of its image."""
+    n, edge = x.shape[axis], int(mode == "reflect")
+    if mode not in _MIRRORED or n == 1:
+        return _copied(x, axis, width, mode if n > 1 else "edge")
+    if builtins.max(width) <= n - edge:
+        before = x.along(axis, lambda v: _image(v, axis, slice(0, 1), edge, edge + width[0]))
+        after = x.along(axis, lambda v: _image(v, axis, slice(n - 1, n), n - edge - width[1], n - edge))
+        return before, after
+    whole = x.along(axis, lambda v: _mirrored_in_turn(v, axis, width, edge))
+    return _between(whole, axis, 0, width[0]), _between(whole, axis, width[0] + n, whole.shape[axis])
 
 
-def _multiple(factors: Any, x: Tensor) -> Tensor:
-    """Return `x` times whole numbers; 0 times an infinity is 0, for there the element has no part."""
-    return where(factors == 0, 0, x) * factors.astype(x.dtype)
+def _mirrored_in_turn(x: Tensor, axis: int, width: Pair, edge: int) -> Tensor:
+    """Return `x` with both rims, which grow by whole periods as NumPy's: infinities then meet alike."""
+    period = x.shape[axis] - edge
+    low, high = width
+    while low or high:
+        n = x.shape[axis]
+        inside = (n - edge) // period * period
+        before, after = builtins.min(inside, low), builtins.min(inside, high)
+        rims = (
+            _image(x, axis, slice(0, 1), edge, edge + before),
+            _image(x, axis, slice(n - 1, n), n - edge - after, n - edge),
+        )
+        x = apply(op.concat, (rims[0], x, rims[1]), {"axis": axis})
+        low, high = low - before, high - after
+    return x
+
+
+def _image(x: Tensor, axis: int, end: slice, start: int, stop: int) -> Tensor:
+    """Return twice the value at an end minus the elements from `start` to `stop`, in reverse order."""
+    lead = (slice(None),) * axis
+    image = 2 * x[(*lead, end)] - x[(*lead, _backwards(start, stop))]
+    return image if image.dtype == x.dtype else image.astype(x.dtype)  # booleans count as integers
+
+
+def _between(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    return apply(op.getitem, (x,), {"index": (*(slice(None),) * axis, slice(start, stop))})
 
 
 # ---- settings for each end of each axis
