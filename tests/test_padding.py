@@ -192,6 +192,15 @@ def test_positions_of_arguments_as_in_numpy():
     for ours, theirs in ((eo.tril, np.tril), (eo.triu, np.triu)):
         np.testing.assert_array_equal(ours(x, 1).numpy(), theirs(a, 1))
         np.testing.assert_array_equal(ours(x, k=-1).numpy(), theirs(a, -1))
+        for k in (-1, 0, 2):
+            np.testing.assert_array_equal(ours(x[1], k).numpy(), theirs(a[1], k))
+            np.testing.assert_array_equal(
+                eo.vmap(lambda v, k=k, f=ours: f(v, k))(x).numpy()[2], theirs(a[2], k)
+            )
+            assert eo.testing.gradcheck(lambda v, k=k, f=ours: f(v, k), a[1])
+        assert ours(eo.zeros(0)).shape == (0, 0)
+        with pytest.raises(eo.ShapeError, match="no matrix"):
+            ours(eo.tensor(1.0))
     for ours, theirs in ((eo.fft.fftfreq, np.fft.fftfreq), (eo.fft.rfftfreq, np.fft.rfftfreq)):
         np.testing.assert_allclose(ours(5, 0.5).numpy(), theirs(5, 0.5), rtol=1e-6)
     for ours, theirs in ((eo.fft.fftshift, np.fft.fftshift), (eo.fft.ifftshift, np.fft.ifftshift)):

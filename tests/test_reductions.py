@@ -382,6 +382,25 @@ def test_average():
         eo.average(x, 0, np.ones(3))
 
 
+def test_an_average_whose_weights_sum_to_zero():
+    x = np.arange(6.0).reshape(2, 3)
+    for weights, axis in ((np.zeros((2, 3)), None), ([1.0, -1.0], 0), ([[1, 2, -3], [1, 1, 1]], 1)):
+        for w in (
+            eo.asarray(np.asarray(weights, float)),
+            eo.tensor(np.asarray(weights, float), requires_grad=True),
+        ):
+            with pytest.raises(eo.ArgumentError, match="sum to zero") as error:
+                eo.average(x, axis, w)
+            assert error.value.operation == "average"
+    with pytest.raises(eo.ArgumentError, match="sum to zero"):
+        eo.average(eo.zeros((0,)), weights=eo.zeros((0,)))
+    assert eo.average(eo.zeros((2, 0)), 0, weights=eo.zeros((2, 0))).shape == (0,)
+    assert np.isnan(eo.average(eo.ones(2), weights=eo.tensor([float("nan"), 1.0])).item())
+    unknown = eo.compile(lambda w: eo.average(eo.ones(2), weights=w))
+    assert np.isnan(unknown(eo.zeros(2)).item())
+    assert np.isnan(eo.vmap(lambda w: eo.average(eo.ones(2), weights=w))(eo.zeros((1, 2))).numpy()).all()
+
+
 def test_truth():
     x = eo.tensor([[1.0, 0.0], [nan, 2.0]], requires_grad=True)
     np.testing.assert_array_equal(eo.all(x, axis=1).numpy(), [False, True])

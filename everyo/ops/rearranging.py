@@ -166,19 +166,19 @@ def tril(x: Any, /, k: int = 0) -> Tensor:
     Parameters
     ----------
     x : tensor
-        With at least two axes, of which the last two are rows and columns.
+        Its last two axes are rows and columns; a vector is each row of a square matrix.
     k : int, default 0
         The last diagonal that is kept: above (positive) or below (negative) the main one.
 
     Returns
     -------
     Tensor
-        Of the shape of `x`.
+        Of the shape of `x`, or of the matrix.
 
     Raises
     ------
     ShapeError
-        If there is no matrix.
+        If `x` is 0-d.
     DTypeError
         If `k` is no integer.
 
@@ -189,7 +189,7 @@ def tril(x: Any, /, k: int = 0) -> Tensor:
     [[1. 0.]
      [1. 1.]]
     """
-    return apply(_tril, (_matrices(x, "tril"),), {"k": as_integer(k, "k", "tril")})
+    return apply(_tril, (_matrices(x, "tril", True),), {"k": as_integer(k, "k", "tril")})
 
 
 @explained
@@ -199,19 +199,19 @@ def triu(x: Any, /, k: int = 0) -> Tensor:
     Parameters
     ----------
     x : tensor
-        With at least two axes, of which the last two are rows and columns.
+        Its last two axes are rows and columns; a vector is each row of a square matrix.
     k : int, default 0
         The first diagonal that is kept: above (positive) or below (negative) the main one.
 
     Returns
     -------
     Tensor
-        Of the shape of `x`.
+        Of the shape of `x`, or of the matrix.
 
     Raises
     ------
     ShapeError
-        If there is no matrix.
+        If `x` is 0-d.
     DTypeError
         If `k` is no integer.
 
@@ -222,11 +222,13 @@ def triu(x: Any, /, k: int = 0) -> Tensor:
     [[0. 1.]
      [0. 0.]]
     """
-    return apply(_triu, (_matrices(x, "triu"),), {"k": as_integer(k, "k", "triu")})
+    return apply(_triu, (_matrices(x, "triu", True),), {"k": as_integer(k, "k", "triu")})
 
 
-def _matrices(x: Any, operation: str) -> Tensor:
+def _matrices(x: Any, operation: str, vectors: bool = False) -> Tensor:
     x = as_tensor(x)
+    if vectors and x.ndim == 1:
+        return broadcast_to(x, (x.size, x.size))
     if x.ndim < 2:
         raise ShapeError(
             "there is no matrix",
@@ -382,8 +384,7 @@ def _pad_batch(pad: Any, inputs: Any, batched: Any, size: int, params: Any) -> A
 
 def _inside(g: Any, x_shape: tuple[int, ...], pad_width: Sequence[tuple[int, int]]) -> Any:
     """Return the part of a padded cotangent that the padding surrounds."""
-    index = tuple(slice(low, low + n) for n, (low, _) in zip(x_shape, pad_width))
-    return op.getitem(g, index=index)
+    return op.getitem(g, index=tuple(slice(low, low + n) for n, (low, _) in zip(x_shape, pad_width)))
 
 
 @primitive(

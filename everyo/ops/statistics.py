@@ -16,6 +16,7 @@ from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.creation import as_tensor, as_tensors, real_number
 from everyo.ops.families import primitive
+from everyo.ops.known import anywhere, is_known
 from everyo.ops.norms import along_direction, direction
 from everyo.ops.reductions import (
     Axis,
@@ -351,6 +352,9 @@ def average(
         If `weights` has another shape, or an axis is named twice.
     IndexingError, DTypeError
         If there is no such axis, or it is no integer.
+    ArgumentError
+        If weights sum to zero; inside transformations and compiled functions the average is then NaN or
+        infinite.
 
     Examples
     --------
@@ -371,6 +375,15 @@ def average(
         x, weights = (op.astype(v, dtype=float32) for v in (x, weights))
     total = reduce(op.sum, x * weights, axis, keepdims, operation="average")
     divisor = reduce(op.sum, weights, axis, keepdims)
+    if is_known(divisor) and anywhere(divisor.data == 0):
+        raise ArgumentError(
+            "the weights sum to zero",
+            operation="average",
+            inputs=describe(x, weights),
+            expected="sums other than 0",
+            found="0",
+            remedy="leave empty groups out, or take eo.where(total == 0, 0, sums / total) of the two sums",
+        )
     found = op.astype(total / divisor, dtype=float16) if half else total / divisor
     return (found, op.astype(divisor, dtype=float16) if half else divisor) if returned else found
 
