@@ -20,6 +20,14 @@ def test_a_singular_matrix_has_no_logarithm(x, kind):
         eo.grad(lambda a: eo.sum(eo.real(eo.linalg.logm(a))))(x)
 
 
+def test_a_logarithm_at_which_scipy_fails():
+    block = np.eye(40) * 1e-3 + np.diag(np.ones(39), 1)
+    with pytest.raises(eo.LinAlgError, match="SciPy's logm fails for matrix") as error:
+        eo.linalg.logm(np.stack([np.eye(40), block]))
+    assert error.value.operation == "logm"
+    assert "shape" not in str(error.value).partition("\n  at:")[0]
+
+
 @pytest.mark.parametrize("value", [1e-10, 1e-16, 1e-25, 1e-200, 1e-310])
 def test_a_nearly_singular_matrix_has_one(value):
     found = eo.linalg.logm(np.diag([2.0, value])).numpy()

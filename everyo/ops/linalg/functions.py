@@ -201,7 +201,17 @@ def _logarithm(xp: Any, x: Any, operation: str, which: str) -> Any:
         wide = xp.asarray(x, dtype=complex128 if x.dtype.kind == "c" else float64)  # in single it errs
         # SciPy takes 1e-20 for an eigenvalue that is zero; it answers nothing to a NaN.
         exists = bool(xp.all(xp.isfinite(wide))) and xp.linalg.slogdet(wide)[0] != 0
-        out = xp.logm(wide) if exists else xp.full_like(wide, math.nan)
+        try:
+            out = xp.logm(wide) if exists else xp.full_like(wide, math.nan)
+        except ValueError as error:
+            raise LinAlgError(
+                f"SciPy's logm fails for {which}",
+                operation=operation,
+                inputs=describe(x),
+                expected="a logarithm within the floats, with a finite exponential",
+                found=f"on the way: {error}",
+                remedy="scale the matrix, or split off blocks of equal eigenvalues with many ones above them",
+            ) from None
         return _of_its_kind(xp, x, out, operation, which)
 
 
@@ -295,7 +305,7 @@ def logm(x: Any, /) -> Tensor:
     ShapeError
         If the matrices are not square.
     LinAlgError
-        If one has no logarithm, or a real one no real logarithm.
+        If one has no logarithm, a real one no real logarithm, or SciPy fails, as at a large Jordan block.
     UnsupportedOperationError
         If SciPy is not installed.
 
