@@ -159,6 +159,37 @@ def test_debug_print_shows_each_value_in_its_place(capsys):
     assert capsys.readouterr().out == "[1.] word [2. 3.]\n"
 
 
+def test_debug_print_shows_values_once_where_a_compiled_function_is_differentiated(capsys):
+    @eo.compile
+    def f(x):
+        eo.debug_print("x is {}", x)
+        return (x * x * eo.random.uniform(0.5, 0.5)).sum()
+
+    x = eo.tensor([1.0, 2.0], requires_grad=True)
+    calls = [
+        lambda: eo.grad(f)(eo.asarray([1.0, 2.0])),
+        lambda: eo.value_and_grad(f)(eo.asarray([1.0, 2.0])),
+        lambda: eo.jvp(f, (eo.asarray([1.0, 2.0]),), (eo.ones(2),)),
+        lambda: f(x).backward(),
+        lambda: eo.compile(eo.grad(f))(eo.asarray([1.0, 2.0])),
+        lambda: eo.hvp(f, eo.asarray([1.0, 2.0]), eo.ones(2)),
+    ]
+    for call in calls * 2:
+        call()
+        assert capsys.readouterr().out == "x is [1. 2.]\n"
+
+
+def test_debug_print_in_a_loop_shows_each_step_once_where_it_is_differentiated(capsys):
+    def step(h, number):
+        eo.debug_print("step {}", number)
+        return h * h, None
+
+    f = eo.compile(lambda x: eo.cond(x > 0, lambda x: eo.scan(step, x, eo.arange(3))[0], lambda x: x, x))
+    for _ in range(2):
+        assert eo.grad(f)(eo.asarray(2.0)).item() == 8 * 2.0**7
+        assert capsys.readouterr().out.split() == ["step", "0", "step", "1", "step", "2"]
+
+
 def test_debug_print_keeps_its_order(capsys):
     @eo.compile
     def f(x):
