@@ -455,3 +455,76 @@ def test_state_is_a_pytree():
     found = eo.tree_map(lambda x: x * 2, optimizer.state[w])
     assert list(found) == ["step", "momentum_buffer"]
     assert (found["step"], found["momentum_buffer"].tolist()) == (2, [2.0, 2.0])
+
+
+def kept(optimizer):
+    return {p: {name: np.array(v) for name, v in state.items()} for p, state in optimizer.state.items()}
+
+
+FAILURES = {
+    "raises": lambda p: [][0],
+    "returns no tensor": lambda p: object(),
+    "looks at a value": lambda p: p.sum().item(),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("loop", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "options"), [(eo.optim.Adam, {"lr": 0.1}), (eo.optim.SGD, {"lr": 0.1, "momentum": 0.9})]
+)
+def test_a_step_that_cannot_be_compiled_leaves_the_state_as_it_was(kind, options, loop, failure):
+    p, q = parameter(1.0, 2.0), parameter(3.0)
+    optimizer = kind([p, q], **options)
+
+    def step(fails):
+        optimizer.zero_grad()
+        (p * p).sum().backward()
+        (q * q).sum().backward()
+        optimizer.step()
+        return FAILURES[failure](p) if fails else p * 1
+
+    def outer(fails):
+        if not loop:
+            return step(fails)
+        return eo.fori_loop(0, 1, lambda i, c: (step(fails), c)[1], eo.zeros(2))
+
+    with pytest.raises((IndexError, CompileError)):
+        eo.compile(lambda: outer(True))()
+    assert not optimizer.state
+    reference = kind([r := parameter(1.0, 2.0), s := parameter(3.0)], **options)
+    for _ in range(2):
+        step(False)
+        reference.zero_grad()
+        ((r * r).sum() + (s * s).sum()).backward()
+        reference.step()
+    before = kept(optimizer)
+    with pytest.raises((IndexError, CompileError)):
+        eo.compile(lambda: outer(True))()
+    after = kept(optimizer)
+    assert all(after[x].keys() == before[x].keys() for x in before)
+    assert all((after[x][name] == before[x][name]).all() for x in before for name in before[x])
+    compiled = eo.compile(lambda: step(False))
+    for _ in range(2):
+        compiled()
+        reference.zero_grad()
+        ((r * r).sum() + (s * s).sum()).backward()
+        reference.step()
+    np.testing.assert_allclose(p.detach().numpy(), r.detach().numpy(), rtol=1e-6)
+
+
+def test_an_array_that_joins_others_does_not_join_where_a_step_cannot_be_compiled():
+    p = parameter(1.0, 2.0)
+    optimizer = eo.optim.Adam([p], lr=0.1)
+    p.grad = eo.asarray(np.ones(2))
+    optimizer.step()
+    optimizer.param_groups[0]["amsgrad"] = True
+
+    def step():
+        optimizer.step()
+        raise KeyError("no")
+
+    with pytest.raises(KeyError):
+        eo.compile(step)()
+    assert set(optimizer.state[p]) == {"step", "exp_avg", "exp_avg_sq"}
+    assert optimizer.state[p]["step"] == 1

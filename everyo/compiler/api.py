@@ -8,6 +8,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -154,7 +155,9 @@ class Compiled:
             known = [e for e in known if e.keys == keys]
         entry = next((e for e in known if e.holds() and e.answers(leaves)), None)
         if entry is None:
-            entry = self._compile(key, args, named, leaves, structure)
+            with ExitStack() as undoing:
+                entry = self._compile(key, args, named, leaves, structure, undoing)
+                undoing.pop_all()
             entry.keys = odd_keys(structure)
         else:
             self._hits += 1
@@ -174,14 +177,20 @@ class Compiled:
         return frozenset(named[n] for n in self.static_argnums if -len(named) <= n < len(named))
 
     def _compile(
-        self, key: Any, args: Sequence[Any], named: dict[str, Any], leaves: Sequence[Any], structure: Any
+        self,
+        key: Any,
+        args: Sequence[Any],
+        named: dict[str, Any],
+        leaves: Sequence[Any],
+        structure: Any,
+        undoing: ExitStack,
     ) -> Entry:
         require()
         self._misses += 1
         graph = Graph(getattr(self.f, "__name__", "function"))
         inputs = [graph.input(*_spec(x)) for x in leaves]
         tracer = Tracer(graph)
-        tracer.arguments = dict(zip(inputs, leaves, strict=True))
+        tracer.arguments, tracer.undoing = dict(zip(inputs, leaves, strict=True)), undoing
         places = Places(self.f, args)
         for x in places.tensors:
             tracer.raw.note(x)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,8 @@ class Tracer(Interpreter):
         The values that it has made, shared as well.
     raw : RawData
         The arrays of tensors from outside.
+    undoing : ExitStack
+        What a failure takes back, shared as well.
     parent : Tracer or None
         The trace around it, where it traces the body of a loop or branch.
     """
@@ -172,6 +175,7 @@ class Tracer(Interpreter):
         self.guards: dict[Any, tuple[Callable[[], Any], Any]] = {}
         self.arguments: dict[Value, Any] = {}
         self.asked: dict[tuple[int, str], bool] = {}
+        self.undoing = ExitStack()
 
     @property
     def born(self) -> int:
@@ -443,7 +447,7 @@ class Tracer(Interpreter):
         self.parent = staging.get()
         if self.parent is not None:
             self.attributes = self.parent.attributes
-            self.made = self.parent.made
+            self.made, self.undoing = self.parent.made, self.parent.undoing
         self._outside = staging.set(self)
         forget_kernels()
         watch()

@@ -247,6 +247,8 @@ class Optimizer:
 
     def _write_down(self, tracer: Any, p: Tensor, group: dict[str, Any]) -> None:
         """Make the update part of a program that is being compiled; count and rate are read anew."""
+        if not records.owned(self.state):
+            tracer.undoing.callback(records.putting_back(self.state, p))
         state, names = self._started(p, group), self.arrays(group)
         seen = self._seen(tracer)
         if seen is not None:

@@ -92,6 +92,21 @@ def put(record: Any, key: Any, value: Any) -> None:
         staging.get().put(record, key, value)
 
 
+def putting_back(record: Record, key: Any) -> Callable[[], None]:
+    """Return a function that puts the record back that an item is now, with what it holds now."""
+    held = dict.get(record, key)
+    items = [] if held is None else [*dict.items(held)]
+
+    def put_back() -> None:
+        if held is None:
+            dict.pop(record, key, None)
+        else:
+            dict.clear(held)
+            dict.update(held, items)
+
+    return put_back
+
+
 def _is_array(value: Any) -> bool:
     return type(value) in WEAK or (hasattr(value, "dtype") and not isinstance(value, Tensor))
 
