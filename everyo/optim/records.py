@@ -92,7 +92,7 @@ def put(record: Any, key: Any, value: Any) -> None:
         staging.get().put(record, key, value)
 
 
-def putting_back(record: Record, key: Any) -> Callable[[], None]:
+def putting_back(record: dict[Any, Any], key: Any) -> Callable[[], None]:
     """Return a function that puts the record back that an item is now, with what it holds now."""
     held = dict.get(record, key)
     items = [] if held is None else [*dict.items(held)]
