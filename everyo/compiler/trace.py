@@ -447,7 +447,8 @@ class Tracer(Interpreter):
         self.parent = staging.get()
         if self.parent is not None:
             self.attributes = self.parent.attributes
-            self.made, self.undoing = self.parent.made, self.parent.undoing
+            self.made = self.parent.made
+            self.undoing = self.parent.undoing
         self._outside = staging.set(self)
         forget_kernels()
         watch()
