@@ -252,3 +252,8 @@ def test_complex_derivatives_of_compiled_functions_are_those_of_eager_code(name)
     steps = [_thrice(z + s, w).numpy() for s in (h, -h)]
     jacobian = eo.jacobian(f, holomorphic=True)(z, w).numpy()
     np.testing.assert_allclose(jacobian, np.diag((steps[0] - steps[1]) / (2 * h)), atol=1e-8)
+
+
+def test_a_number_is_true_where_either_part_is():
+    z = np.array([1j, 2 + 0j, 0j, complex(0, np.nan)])
+    np.testing.assert_array_equal(eo.tensor(z).astype("bool").numpy(), z.astype(bool))

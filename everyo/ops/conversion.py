@@ -29,7 +29,7 @@ __all__ = ["astype", "clone", "copy", "to"]
 def _astype(xp: Any, x: Any, *, dtype: Any) -> Any:
     if x.dtype == dtype:
         return x
-    return xp.astype(xp.real(x) if x.dtype.kind == "c" and xp.dtype(dtype).kind != "c" else x, dtype)
+    return xp.astype(xp.real(x) if x.dtype.kind == "c" and xp.dtype(dtype).kind not in "cb" else x, dtype)
 
 
 @linear(lambda g: g, samples=lambda: [sample((2, 3)), sample(())], batch=unchanged)
