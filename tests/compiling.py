@@ -16,15 +16,21 @@ def arrays_of(tree):
 
 def largest(*arrays):
     """Return the largest finite size among elements; 0 for none."""
-    sizes = [np.abs(a[np.isfinite(a)].astype(np.float64)) for a in arrays if a.dtype.kind in "f"]
+    floats = [parts(a) for a in arrays if a.dtype.kind in "fc"]
+    sizes = [np.abs(a[np.isfinite(a)].astype(np.float64)) for a in floats]
     return max((float(s.max()) for s in sizes if s.size), default=0.0)
+
+
+def parts(a):
+    """Return the real and the imaginary parts of complex numbers; others as they are."""
+    return np.stack([a.real, a.imag]) if a.dtype.kind == "c" else a
 
 
 def agree(found, wanted, what="", ulps=ULPS, scale=None, tol=None):
     """Compare pytrees of results: structure, shapes and dtypes exactly, integers and NaN exactly.
 
     Floats may differ by `ulps` rounding errors (or `tol`), relative to the largest element of the result, or
-    to `scale` if that is larger.
+    to `scale` if that is larger; so may each part of complex numbers.
     """
     assert flatten(found)[1] == flatten(wanted)[1], f"{what}: another structure"
     found, wanted = arrays_of(found), arrays_of(wanted)
@@ -33,7 +39,8 @@ def agree(found, wanted, what="", ulps=ULPS, scale=None, tol=None):
         assert (f.shape, f.dtype) == (w.shape, w.dtype), (
             f"{where}: {f.dtype}{f.shape}, not {w.dtype}{w.shape}"
         )
-        if w.dtype.kind == "f":
+        if w.dtype.kind in "fc":
+            f, w = parts(f), parts(w)
             bound = ulps * np.finfo(w.dtype).eps if tol is None else tol
             np.testing.assert_allclose(f, w, bound, bound * max(largest(w), scale or 0.0), err_msg=where)
         else:

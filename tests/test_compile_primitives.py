@@ -69,8 +69,6 @@ def jobs_of(primitive, arrays_of_call, dtype, derivatives=True, most=None):
     for sample in primitive.samples()[:most]:
         call = Call(primitive, sample, dtype)
         call.arrays = arrays_of_call(call)
-        if any(isinstance(x, np.ndarray) and x.dtype.kind == "c" for x in call.arrays):
-            continue
         kinds = ["value", "vjp", "jvp"] if derivatives and call.wrt else ["value"]
         for job in (Job(call, kind) for kind in kinds):
             try:
@@ -78,7 +76,7 @@ def jobs_of(primitive, arrays_of_call, dtype, derivatives=True, most=None):
             except (EveryOError, TypeError, ValueError):
                 assert job.kind == "value", str(job)
                 break
-    return [(job, wanted) for job, wanted in jobs if not is_complex(wanted)]
+    return jobs
 
 
 def eager(job):
@@ -87,11 +85,7 @@ def eager(job):
         return job([wrap(a.copy()) for a in job.arrays])
 
 
-def is_complex(results):
-    return any(r.dtype.kind == "c" for r in (results if isinstance(results, (tuple, list)) else [results]))
-
-
-@functools.lru_cache(maxsize=2)  # test_samples leaves one for each dtype
+@functools.lru_cache(maxsize=4)  # test_samples leaves one for each dtype
 def program_of(kinds):
     """Return a compiled function of jobs and of the arrays of each, for jobs that are all the same calls."""
     jobs = []
@@ -125,7 +119,7 @@ def check(jobs, dtype):
 
 
 @every_primitive
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "complex64"])
 def test_samples(name, dtype):
     check(jobs_of(PRIMITIVES[name], lambda call: call.arrays, dtype), dtype)
 

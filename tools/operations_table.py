@@ -13,6 +13,7 @@ import numpy as np
 
 import everyo
 from everyo.compiler.lowering import LOWERINGS
+from everyo.compiler.lowering.pairs import PAIRS
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, rule_arguments
 from everyo.core.registry import primitives
 from everyo.core.tensor import wrap
@@ -41,7 +42,7 @@ RULES = """
 
 Every one with its family, how its derivatives in reverse (vjp) and forward mode (jvp) are given, the second
 order, how `vmap` batches it, what a node of it keeps for the backward pass, and what a compiled function
-makes of it: machine code of its own, or a call of the eager kernel.
+makes of it: machine code of its own, or a call of the eager kernel, perhaps for complex numbers alone.
 
 Derivatives of any order follow, because rules are written in operations. The second order is found on each
 operation's samples: "by the rules" where the gradient is recorded again, and the suite compares the gradient
@@ -106,6 +107,29 @@ def _kept(primitive: Primitive) -> str:
     return ", ".join(kept) or "nothing"
 
 
+def _compiled(primitive: Primitive) -> str:
+    """Return what a compiled function makes of a primitive, of real numbers and of complex ones."""
+    if primitive.name not in LOWERINGS:
+        return "call"
+    by_call = primitive.name not in PAIRS and _takes_complex(primitive)
+    return "native; of complex numbers a call" if by_call else "native"
+
+
+def _takes_complex(primitive: Primitive) -> bool:
+    """Whether any sample of the primitive may be complex."""
+    with np.errstate(all="ignore"):
+        for sample in primitive.samples() if primitive.samples is not None else ():
+            call = Call(primitive, sample, "complex128")
+            if not any(getattr(x, "dtype", np.dtype(bool)).kind == "c" for x in call.arrays):
+                continue
+            try:
+                primitive(*map(wrap, call.arrays), **call.params)
+            except (DTypeError, UnsupportedOperationError):
+                continue
+            return True
+    return False
+
+
 def page() -> str:
     """Return the page's text."""
     functions = {namespace: _functions(namespace) for namespace in NAMESPACES}
@@ -117,7 +141,7 @@ def page() -> str:
         cells = (
             f"`{name}`", primitive.family, _rule(primitive.vjp, primitive.missing),
             _rule(primitive.jvp, primitive.missing), _second_order(primitive), batch,
-            _kept(primitive), "native" if name in LOWERINGS else "call",
+            _kept(primitive), _compiled(primitive),
         )  # fmt: skip
         rows[name in listed].append("| " + " | ".join(cells) + " |\n")
     found = [

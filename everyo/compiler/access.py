@@ -6,7 +6,7 @@ from everyo.compiler.graph import Op, Value
 
 # what is nowhere kept: its elements are looked up, or ("again") computed, where they are read
 VIEWS = frozenset(
-    {"broadcast", "reshape", "transpose", "slice", "pad", "concat", "gather", "window", "again"}
+    {"broadcast", "reshape", "transpose", "slice", "pad", "concat", "gather", "window", "again", "part"}
 )
 
 

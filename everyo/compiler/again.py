@@ -63,7 +63,7 @@ class _Repetition:
         """Enter what an element at a distance takes; return whether that is cheap, and not too much."""
         if (value, at) in elements or _is_number(value):
             return True
-        op = None if value in self.kept else value.op
+        op = None if value in self.kept or _is_part(value) else value.op
         if op is None or op.name in ("map", "again"):
             elements.add((value, at))
         if op is None:
@@ -97,6 +97,11 @@ def _is_shift(op: Op) -> bool:
     if op.name == "concat":
         return bool(op.params["axis"] == 0)
     return set(op.params["step"]) == {1} if op.name == "slice" else not any(op.params["inner"])
+
+
+def _is_part(value: Value) -> bool:
+    """Whether a value is one part of the complex numbers that lie in memory."""
+    return value.op is not None and value.op.name == "part"
 
 
 def _is_transparent(op: Op) -> bool:

@@ -9,16 +9,23 @@ from typing import Any
 import numpy as np
 
 from everyo.compiler.graph import Op, Value
+from everyo.compiler.lowering.pairs import COMPLEX
 
 SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
 
 
-def view(address: int, value: Value) -> Any:
-    """Return the memory at an address as an array of a value's shape and dtype."""
+def view(address: int, value: Value, paired: bool = False) -> Any:
+    """Return the memory at an address as an array of a value's shape and dtype.
+
+    Numbers that are `paired` along the last axis are the parts of complex ones.
+    """
+    shape, dtype = value.shape, value.dtype
+    if paired:
+        shape, dtype = shape[:-1], COMPLEX[dtype]
     if not value.size:
-        return np.empty(value.shape, value.dtype)
+        return np.empty(shape, dtype)
     memory: Any = (ctypes.c_char * value.nbytes).from_address(address)
-    return np.frombuffer(memory, value.dtype).reshape(value.shape)
+    return np.frombuffer(memory, dtype).reshape(shape)
 
 
 def callback(op: Op, errors: dict[int, BaseException]) -> Any:
@@ -27,11 +34,13 @@ def callback(op: Op, errors: dict[int, BaseException]) -> Any:
 
     function = op.params.get("primitive")
     settings = op.params.get("settings", {})
-    count = len(op.inputs)
+    count, paired = len(op.inputs), op.params.get("paired", ())
 
     def run(table: Any) -> int:
         try:
-            operands = [None if v is None else view(table[i], v) for i, v in enumerate(op.inputs)]
+            operands = [
+                None if v is None else view(table[i], v, i in paired) for i, v in enumerate(op.inputs)
+            ]
             if function is None:
                 results = op.params["python"](*operands)
             else:
@@ -42,7 +51,7 @@ def callback(op: Op, errors: dict[int, BaseException]) -> Any:
             results = results if isinstance(results, (tuple, list)) else (results,)
             for i, (value, result) in enumerate(zip(op.outs, results, strict=True)):
                 if value.size:
-                    view(table[count + i], value)[...] = result
+                    view(table[count + i], value, count + i in paired)[...] = result
         except BaseException as error:  # it must not cross native code; the caller raises it
             errors[get_ident()] = error
             return 1

@@ -119,7 +119,7 @@ class Plan:
 
 def space_of(op: Op) -> tuple[int, ...]:
     """Return the axes that an operation loops over."""
-    if op.name in ("reduce", "argreduce"):
+    if op.name in ("reduce", "argreduce", "interleave"):
         return op.operands[0].shape
     return op.outs[0].shape if op.outs else ()
 
@@ -388,7 +388,7 @@ def _enter(plan: Plan, value: Value, factors: set[Value], done: set[Value], load
     op = value.op
     if value in done:
         return True
-    if op is None or (done and value in plan.stored):
+    if op is None or op.name == "part" or (done and value in plan.stored):
         if value.shape:
             loads.add(value)
         return True

@@ -18,6 +18,7 @@ from everyo.errors import CompileError
 CORE: dict[str, int | tuple[int, ...] | None] = {
     "constant": 0, "iota": 0,
     "map": None, "again": None,
+    "part": 1, "interleave": 2,
     "broadcast": 1, "reshape": 1, "transpose": 1, "slice": 1, "pad": 2, "concat": None,
     "gather": None, "scatter": None,
     "window": 1, "fold": 1, "place": None, "convolve": 2, "convolve_weight": 2,

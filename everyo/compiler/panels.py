@@ -85,4 +85,4 @@ def _reached(plan: Plan, value: Value, aligned: bool) -> Iterator[tuple[Value, b
 
 def _along(op: Op, i: int) -> bool:
     """Whether an operation that is at some row reads that row of an operand."""
-    return lead(op, i) > 0 if op.name in VIEWS else op.name in ("map", "reduce", "argreduce")
+    return lead(op, i) > 0 if op.name in VIEWS else op.name in ("map", "reduce", "argreduce", "interleave")

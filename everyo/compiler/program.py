@@ -73,7 +73,7 @@ class Program:
         addresses = [ctypes.cast(c, ctypes.c_void_p).value or 0 for c in self._callbacks]
         run = pool.runner() if self.module.parallel else 0
         words = table(
-            self.core.inputs, len(self.constants), len(self.core.outputs), self.module.states,
+            graph.inputs, len(self.constants), len(self.core.outputs), self.module.states,
             self.code.address("everyo_main"), run, threads or pool.count(), addresses,
         )  # fmt: skip
         self.table = np.array(words, np.int64)

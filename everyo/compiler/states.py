@@ -85,15 +85,16 @@ def _touched(plan: Plan, op: Op, direct: bool) -> Iterator[tuple[Value, bool]]:
         if value.op is None:
             yield value, direct
         elif value not in plan.home:
-            yield from _touched(plan, value.op, direct and value.op.name == "map")
+            yield from _touched(plan, value.op, direct and value.op.name in ("map", "part"))
 
 
 def _is_before(reading: Reading, written: int, writer: Member) -> bool:
     """Whether an element is read before it is written: by an earlier loop, or in the same turn of one."""
     _, step, member, direct = reading
-    own = direct and member.nest == writer.nest and member.op.name in ("map", "reduce")
+    own = direct and member.nest == writer.nest and member.op.name in ("map", "reduce", "interleave")
     return step < written or (step == written and own)
 
 
 def _fits(old: Value, new: Value, member: Member) -> bool:
-    return not member.sink and member.space == new.shape == old.shape and old.dtype == new.dtype
+    space = (*member.space, 2) if member.op.name == "interleave" else member.space
+    return not member.sink and space == new.shape == old.shape and old.dtype == new.dtype

@@ -83,6 +83,22 @@ class Elements:
 
     _again = _map
 
+    def beside(self, idx: Sequence[Index], which: int) -> Sequence[Index]:
+        """Return the position of one part of an element, where two lie side by side."""
+        if type(idx) is Flat:
+            return Flat([self.f.add(self.f.mul(idx[0], 2), which)])
+        return [*idx, which]
+
+    def _part(self, op: Op, idx: Sequence[Index]) -> str:
+        return self.element(op.operands[0], self.beside(idx, op.params["which"]))
+
+    def _interleave(self, op: Op, idx: Sequence[Index]) -> str:
+        *inside, which = self.f.unflat(idx[0], op.out.shape) if type(idx) is Flat else idx
+        if isinstance(which, int):
+            return self.element(op.operands[which], inside)
+        re, im = (self.element(v, inside) for v in op.operands)
+        return scalar.select(self.f, self.f.pure(f"icmp eq i64 {which}, 0"), re, im, op.out.dtype)
+
     def _broadcast(self, op: Op, idx: Sequence[Index]) -> str:
         source = op.operands[0]
         if not source.shape:

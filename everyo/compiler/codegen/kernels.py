@@ -153,9 +153,9 @@ class Kernel(Elements):
 
     def _write_elements(self, nest: list[Member]) -> None:
         """Write members element by element, in vectors: sums and the like of a few terms are written out."""
-        depth, out = len(self.cluster.outer), nest[0].op.out
-        *rest, last = out.shape[depth:]
-        lanes = vectors().lanes(out.dtype)
+        depth, first = len(self.cluster.outer), nest[0]
+        *rest, last = first.space[depth : len(first.space) - len(reduced(first.op))]
+        lanes = vectors().lanes(first.op.out.dtype)
         with ExitStack() as loops:
             position: list[Index] = [loops.enter_context(self.f.loop(0, n)) for n in rest]
             position.append(loops.enter_context(self.f.vectors(last, lanes)))
@@ -182,15 +182,20 @@ class Kernel(Elements):
     def _keep(self, member: Member, idx: Sequence[Index]) -> None:
         """Compute an element of a member's result and write it where it is read."""
         value = member.op.out
-        x = self.element(value, idx)
+        if member.op.name == "interleave":
+            found = [(self.element(v, idx), self.beside(idx, k)) for k, v in enumerate(member.op.operands)]
+        else:
+            found = [(self.element(value, idx), idx)]
         if value in self.plan.replaced:  # who reads the old element after this does so in a register
-            self.element(self.plan.replaced[value], idx)
-        if value in self.plan.stored:
-            self.f.store(x, self.pointer(value), self.offset(value, idx), value.dtype)
-        elif value in self.plan.rows:
-            depth = len(self.cluster.outer)
-            offset = self.f.flat(idx[depth:], value.shape[depth:])
-            self.f.store(x, self._row(value), offset, value.dtype)
+            for _, at in found:
+                self.element(self.plan.replaced[value], at)
+        for x, at in found:
+            if value in self.plan.stored:
+                self.f.store(x, self.pointer(value), self.offset(value, at), value.dtype)
+            elif value in self.plan.rows:
+                depth = len(self.cluster.outer)
+                offset = self.f.flat(at[depth:], value.shape[depth:])
+                self.f.store(x, self._row(value), offset, value.dtype)
 
     def _write_out(self, member: Member) -> None:
         """Write all elements of a member for one turn of the outer loop."""
@@ -199,7 +204,8 @@ class Kernel(Elements):
             for inner in np.ndindex(*member.space[depth:]):
                 self._sink(member, self._at(inner))
             return
-        places = [self._at(inner) for inner in np.ndindex(*member.op.out.shape[depth:])]
+        shape = member.op.out.shape if reduced(member.op) else member.space
+        places = [self._at(inner) for inner in np.ndindex(*shape[depth:])]
         few = not self.extent or self.extent[-1] < MANY  # of more turns LLVM makes lanes of vectors
         if few and member.op.name == "map" and scalar.is_called(member.op.params["fn"]):
             self._compute_in_vectors(member.op, places)
@@ -341,7 +347,7 @@ def _is_flat(plan: Plan, cluster: Cluster) -> bool:
         axes = reduced(member.op)
         if axes and (member.op.name == "argreduce" or len(axes) != len(member.space)):
             return False
-        if not axes and member.op.name not in ("map", "reshape"):
+        if not axes and member.op.name not in ("map", "reshape", "interleave"):
             return False
         if not all(_reads_in_order(plan, v) for v in member.op.operands):
             return False
@@ -352,7 +358,7 @@ def _reads_in_order(plan: Plan, value: Value) -> bool:
     if value in plan.home or value.op is None:
         return True
     op = value.op
-    if op.name in ("map", "reshape"):
+    if op.name in ("map", "reshape", "part"):
         return all(_reads_in_order(plan, v) for v in op.operands)
     return op.name == "constant" or (op.name == "broadcast" and not op.operands[0].shape)
 

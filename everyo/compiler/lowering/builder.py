@@ -60,7 +60,7 @@ class Builder:
     def constant(self, array: Any, dtype: Any = None) -> Value:
         """Return a value that is part of the program; equal elements become one, broadcast."""
         array = np.asarray(array, dtype)
-        if array.size > 1 and _uniform(array):
+        if array.size > 1 and is_uniform(array):
             return self.fill(array.flat[0], array.shape, array.dtype)
         if array.ndim == 1 and array.dtype == INDEX and array[:2].tolist() == [0, 1]:
             positions = np.arange(array.size)
@@ -312,6 +312,21 @@ class Builder:
         shape[axis] = sum(v.shape[axis] for v in values)
         return self.add("concat", values, [(tuple(shape), values[0].dtype)], axis=axis)[0]
 
+    # ---- complex numbers in memory, where the two parts of each lie side by side
+
+    def part(self, value: Value, which: int) -> Value:
+        """Return elements 0 (real parts) or 1 (imaginary ones) along the last axis, which is of length 2."""
+        if value.op is not None and value.op.name == "interleave":
+            return value.op.operands[which]
+        return self.add("part", [value], [(value.shape[:-1], value.dtype)], which=which)[0]
+
+    def interleave(self, re: Value, im: Value) -> Value:
+        """Return real and imaginary parts side by side, along a new last axis."""
+        ops = [v.op for v in (re, im) if v.op is not None and v.op.name == "part"]
+        if [op.params["which"] for op in ops] == [0, 1] and ops[0].inputs == ops[1].inputs:
+            return ops[0].operands[0]
+        return self.add("interleave", [re, im], [((*re.shape, 2), re.dtype)])[0]
+
     # ---- reading and writing by position
 
     def gather(self, value: Value, indices: Sequence[Value], axes: Sequence[int], at: int) -> Value:
@@ -442,7 +457,7 @@ def _exact(value: Value, number: Any, fn: str) -> bool:
     return value.dtype.kind not in "fc" or bool(np.signbit(number)) == (fn == "add")
 
 
-def _uniform(array: Any) -> bool:
+def is_uniform(array: Any) -> bool:
     flat = array.reshape(-1)
     return (
         bool((flat.view(f"V{array.itemsize}") == flat[:1].view(f"V{array.itemsize}")).all())

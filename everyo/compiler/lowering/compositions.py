@@ -18,7 +18,7 @@ def composed(b: Builder, function: Callable[..., Sequence[Any]], *operands: Valu
     from everyo.compiler.control.bodies import trace_body  # which needs the table of lowerings
 
     graph, _ = trace_body(lambda values: function(*values), operands, "composition")
-    known: dict[Value, Value] = dict(zip(graph.inputs, operands, strict=True))
+    known: dict[Value, Any] = dict(zip(graph.inputs, operands, strict=True))
     for op in graph.ops:
         found = lower_op(b, op, [None if v is None else known[v] for v in op.inputs])
         known.update(zip(op.outs, found, strict=True))

@@ -9,6 +9,7 @@ import numpy as np
 
 from everyo.compiler.graph import Graph, Op, Value
 from everyo.compiler.lowering.builder import Builder
+from everyo.compiler.lowering.pairs import Operand, constant, in_memory, lower_pairs, lying, paired, taken
 from everyo.compiler.machine import converts_halves
 
 Lowering = Callable[..., Any]
@@ -35,13 +36,13 @@ def lower(graph: Graph) -> Graph:
     """Return `graph` in core operations; what has no lowering calls its eager kernel."""
     lowered = Graph(graph.name)
     b = Builder(lowered)
-    known: dict[Value, Value] = {}
+    known: dict[Value, Operand] = {}
     for value in graph.inputs:
-        known[value] = lowered.input(value.shape, value.dtype)
+        known[value] = taken(b, lowered.input(*lying(value)), value)
     for op in graph.ops:
         operands = [None if v is None else known[v] for v in op.inputs]
         known.update(zip(op.outs, lower_op(b, op, operands), strict=True))
-    lowered.outputs = _own([known[v] for v in graph.outputs], lowered)
+    lowered.outputs = _own([in_memory(b, known[v]) for v in graph.outputs], lowered)
     return lowered
 
 
@@ -55,19 +56,24 @@ def _own(outputs: list[Value], graph: Graph) -> list[Value]:
     return owned
 
 
-def lower_op(b: Builder, op: Op, operands: Sequence[Value | None]) -> Sequence[Value]:
+def lower_op(b: Builder, op: Op, operands: Sequence[Operand | None]) -> Sequence[Operand]:
     """Append an operation's lowering; return its results, of the shapes and dtypes that it had."""
     if op.name == "constant":
-        return [b.constant(op.params["array"])]
+        return [constant(b, op.params["array"])]
     if any(isinstance(p, Graph) for p in op.params.values()):
         essential = op.primitive.options.get("essential") if op.primitive is not None else None
         operands, params = (operands, op.params) if essential is None else essential(operands, op.params)
         params = {k: lower(p) if isinstance(p, Graph) else p for k, p in params.items()}
-        return b.graph.add(op.name, operands, [(v.shape, v.dtype) for v in op.outs], **params)
+        return _in_memory(b, op, op.name, operands, params)
     if op.name == "custom":  # its operands, and the results as its forward function has made them
         return [v for v in operands[op.params["count"] :] if v is not None]
+    pairs = paired(op)
     if op.name == "python":
-        return b.graph.add("call", operands, [(v.shape, v.dtype) for v in op.outs], **op.params)
+        return _in_memory(b, op, "call", operands, op.params, pairs)
+    if pairs:
+        found = lower_pairs(b, op, operands)
+        if found is not None:
+            return found
     rule = LOWERINGS.get(op.name)
     if rule is not None and _is_native(op):
         results = _apply(b, rule, op, operands)
@@ -76,11 +82,26 @@ def lower_op(b: Builder, op: Op, operands: Sequence[Value | None]) -> Sequence[V
             for old, new in zip(op.outs, results, strict=True):
                 assert (old.shape, old.dtype) == (new.shape, new.dtype), (op.name, old.type, new.type)
             return results
-    specs = [(v.shape, v.dtype) for v in op.outs]
-    return b.graph.add("call", operands, specs, primitive=op.primitive, settings=op.params)
+    return _in_memory(b, op, "call", operands, {"primitive": op.primitive, "settings": op.params}, pairs)
 
 
-def _apply(b: Builder, rule: Lowering, op: Op, operands: Sequence[Value | None]) -> Any:
+def _in_memory(
+    b: Builder,
+    op: Op,
+    name: str,
+    operands: Sequence[Operand | None],
+    params: dict[str, Any],
+    pairs: tuple[int, ...] = (),
+) -> Sequence[Operand]:
+    """Append an operation that reads and writes memory, complex numbers (`pairs`) as they lie there."""
+    if pairs:
+        params = {**params, "paired": pairs}
+    inputs = [None if v is None else in_memory(b, v) for v in operands]
+    found = b.graph.add(name, inputs, [lying(v) for v in op.outs], **params)
+    return [taken(b, new, old) for old, new in zip(op.outs, found, strict=True)]
+
+
+def _apply(b: Builder, rule: Lowering, op: Op, operands: Sequence[Any]) -> Any:
     """Return what a rule makes of an operation; on float16 it works in float32, as NumPy does, and rounds."""
     if all(v.dtype != HALF for v in (*op.operands, *op.outs)):
         return rule(b, op, *operands)

@@ -19,7 +19,7 @@ from everyo.compiler.scans.parts import Scan, scans_of, substitute
 
 KEPT = 0.4  # nanoseconds for eight bytes of a stack, written and read
 WRITTEN_TERM = 0.15  # a term of a product that is written out
-FREE = VIEWS | {"constant", "iota"}  # what costs nothing to compute again
+FREE = VIEWS | {"constant", "iota", "interleave"}  # what costs nothing to compute again
 
 
 def keep_results(graph: Graph) -> Graph:

@@ -1,0 +1,337 @@
+"""Lowerings of primitives on complex numbers, each in real operations on the two parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from everyo.compiler.graph import Op, Value
+from everyo.compiler.lowering.builder import Builder, scalar_of
+from everyo.compiler.lowering.elementwise import LARGEST
+from everyo.compiler.lowering.numbers import with_sign
+from everyo.compiler.lowering.pairs import PARTS, Operand, Pair, pairing
+from everyo.compiler.lowering.table import LOWERINGS
+
+# Primitives that do to each of the two parts what they do to real numbers, with the number of operands, from
+# the first one on, of which that holds (None: all); the others are indices.
+EACH: dict[str, int | None] = {
+    **dict.fromkeys(
+        ("add", "subtract", "negative", "positive", "stop_gradient", "alias", "copy", "to_device",
+         "zeros_like", "reshape", "broadcast_to", "transpose", "matrix_transpose", "flip", "roll", "tril",
+         "triu", "concat", "stack", "fill_blocks", "delay", "sliding_windows", "overlap_add", "window_view",
+         "cumsum", "differences", "spread_differences", "sum", "sum_to")
+    ),
+    "getitem": 1, "take_along_axis": 1, "scatter_along_axis": 1, "delete": 1, "index_update": 2, "insert": 2,
+}  # fmt: skip
+
+
+def parts(b: Builder, operand: Operand, dtype: Any) -> Pair:
+    """Return an operand as a complex value with parts of a dtype."""
+    if isinstance(operand, Pair):
+        return Pair(b.cast(operand.re, dtype), b.cast(operand.im, dtype))
+    return Pair(b.cast(operand, dtype), b.fill(0, operand.shape, dtype))
+
+
+def both(b: Builder, operand: Operand) -> Pair:
+    """Return an operand as a complex value, with parts of the dtype that it has."""
+    return operand if isinstance(operand, Pair) else Pair(operand, b.fill(0, operand.shape, operand.dtype))
+
+
+def matched(b: Builder, op: Op, operands: Sequence[Operand], dtype: Any) -> list[Pair]:
+    """Return operands in the shape of the result, with parts of a dtype."""
+    pairs = [parts(b, v, dtype) for v in operands]
+    return [Pair(*(b.broadcast_to(x, op.out.shape) for x in pair)) for pair in pairs]
+
+
+def real_op(op: Op, **params: Any) -> Op:
+    """Return an operation like another one, on real numbers."""
+    made = Op(op.name, op.inputs, op.params | params)
+    made.primitive = op.primitive
+    made.outs = [Value(v.shape, PARTS.get(v.dtype, v.dtype), made) for v in op.outs]
+    return made
+
+
+def each(
+    b: Builder, op: Op, operands: Sequence[Any], count: int | None = None, rule: Any = None
+) -> Operand | None:
+    """Return what the lowering of a primitive makes of the real parts, and of the imaginary ones.
+
+    If the result is real, it is made of the real parts alone.
+    """
+    real = real_op(op)
+    rule = LOWERINGS[op.name] if rule is None else rule
+    pairs = [
+        (v, v) if v is None or (count is not None and i >= count) else both(b, v)
+        for i, v in enumerate(operands)
+    ]
+    re = rule(b, real, *(pair[0] for pair in pairs))
+    if op.out.dtype not in PARTS or re is None:
+        return re
+    return Pair(re, rule(b, real, *(pair[1] for pair in pairs)))
+
+
+@pairing(*EACH)
+def _each(b: Builder, op: Op, *operands: Any) -> Operand | None:
+    return each(b, op, operands, EACH[op.name])
+
+
+@pairing("assemble")
+def _assemble(b: Builder, op: Op, *operands: Any) -> Operand | None:
+    return each(b, op, operands, len(op.params["indices"]))
+
+
+@pairing("pad")
+def _pad(b: Builder, op: Op, x: Pair) -> Pair:
+    value = complex(op.params["value"])
+    padded = zip(x, (value.real, value.imag), strict=True)
+    return Pair(*(LOWERINGS["pad"](b, real_op(op, value=fill), part) for part, fill in padded))
+
+
+@pairing("ones_like")
+def _ones(b: Builder, op: Op, x: Operand) -> Pair:
+    return parts(b, b.fill(1, op.out.shape, PARTS[op.out.dtype]), PARTS[op.out.dtype])
+
+
+@pairing("where")
+def _where(b: Builder, op: Op, condition: Operand, x1: Operand, x2: Operand) -> Pair:
+    holds = truth(b, condition)
+    pairs = zip(*(parts(b, v, PARTS[op.out.dtype]) for v in (x1, x2)), strict=True)
+    return Pair(*(LOWERINGS["where"](b, real_op(op), holds, *both) for both in pairs))
+
+
+@pairing("mean")
+def _mean(b: Builder, op: Op, x: Pair) -> Pair:
+    """The sum over the number of elements as a complex number, as NumPy divides it."""
+    total = each(b, op, [x], rule=LOWERINGS["sum"])
+    assert isinstance(total, Pair)
+    count = x.re.size // op.out.size if op.out.size else 0
+    dtype = total.re.dtype
+    if not count:
+        return Pair(*(b.fill(math.nan, op.out.shape, dtype) for _ in range(2)))
+    return quotient(b, total, parts(b, b.fill(count, op.out.shape, dtype), dtype))
+
+
+# ---- parts
+
+
+@pairing("real", "imag")
+def _part(b: Builder, op: Op, x: Pair) -> Value:
+    return x.re if op.name == "real" else x.im
+
+
+@pairing("conj")
+def _conj(b: Builder, op: Op, x: Pair) -> Pair:
+    return Pair(x.re, b.map("negative", x.im))
+
+
+@pairing("abs")
+def _abs(b: Builder, op: Op, x: Pair) -> Value:
+    return b.map("hypot", *x)
+
+
+@pairing("angle")
+def _angle(b: Builder, op: Op, x: Pair) -> Value:
+    return b.map("atan2", x.im, x.re)
+
+
+@pairing("astype")
+def _astype(b: Builder, op: Op, x: Operand) -> Operand:
+    if op.out.dtype in PARTS:
+        return parts(b, x, PARTS[op.out.dtype])
+    assert isinstance(x, Pair)
+    return truth(b, x) if op.out.dtype.kind == "b" else b.cast(x.re, op.out.dtype)
+
+
+@pairing("sign")
+def _sign(b: Builder, op: Op, x: Pair) -> Pair:
+    """A number over its size; beside one infinite part the other one is nothing."""
+    size, zero = b.map("hypot", *x), b.constant(0, x.re.dtype)
+    infinite, nothing = b.map("isinf", size), b.map("equal", size, zero)
+    found = []
+    for part in x:
+        limit = b.map("where", b.map("isinf", part), b.map("sign", part), zero)
+        share = b.map("where", nothing, zero, b.map("divide", part, size))
+        found.append(b.map("where", infinite, limit, share))
+    both = b.map("logical_and", *(b.map("isinf", part) for part in x))
+    return Pair(*(b.map("where", both, b.constant(math.nan, x.re.dtype), part) for part in found))
+
+
+# ---- questions
+
+
+def truth(b: Builder, x: Operand) -> Value:
+    """Return whether each element differs from zero."""
+    if not isinstance(x, Pair):
+        return x if x.dtype.kind == "b" else b.map("not_equal", x, b.constant(0, x.dtype))
+    zero = b.constant(0, x.re.dtype)
+    return b.map("logical_or", *(b.map("not_equal", part, zero) for part in x))
+
+
+@pairing("logical_and", "logical_or", "logical_xor", "logical_not", "all", "any", "count_nonzero")
+def _logical(b: Builder, op: Op, *operands: Operand) -> Any:
+    return LOWERINGS[op.name](b, op, *(truth(b, v) for v in operands))
+
+
+@pairing("isnan", "isinf", "isfinite")
+def _predicate(b: Builder, op: Op, x: Pair) -> Value:
+    return b.map(
+        "logical_and" if op.name == "isfinite" else "logical_or", *(b.map(op.name, part) for part in x)
+    )
+
+
+def _compared(b: Builder, op: Op, x1: Operand, x2: Operand) -> list[Pair]:
+    return matched(b, op, (x1, x2), PARTS[np.result_type(x1.dtype, x2.dtype)])
+
+
+@pairing("equal", "not_equal")
+def _equal(b: Builder, op: Op, x1: Operand, x2: Operand) -> Value:
+    x, y = _compared(b, op, x1, x2)
+    joined = "logical_and" if op.name == "equal" else "logical_or"
+    return b.map(joined, b.map(op.name, x.re, y.re), b.map(op.name, x.im, y.im))
+
+
+@pairing("less", "less_equal", "greater", "greater_equal")
+def _ordered(b: Builder, op: Op, x1: Operand, x2: Operand) -> Value:
+    """By the real parts, then by the imaginary ones; NaN in one of these is in no order."""
+    x, y = _compared(b, op, x1, x2)
+    sound = b.map("logical_not", b.map("logical_or", b.map("isnan", x.im), b.map("isnan", y.im)))
+    first = b.map("logical_and", b.map(op.name.removesuffix("_equal"), x.re, y.re), sound)
+    second = b.map("logical_and", b.map("equal", x.re, y.re), b.map(op.name, x.im, y.im))
+    return b.map("logical_or", first, second)
+
+
+# ---- arithmetic
+
+
+def _arithmetic(b: Builder, op: Op, *operands: Operand) -> list[Pair]:
+    return matched(b, op, operands, PARTS[op.out.dtype])
+
+
+def product(b: Builder, x: Pair, y: Pair) -> Pair:
+    """Return a product."""
+    re = b.map("subtract", b.map("multiply", x.re, y.re), b.map("multiply", x.im, y.im))
+    return Pair(re, b.map("add", b.map("multiply", x.re, y.im), b.map("multiply", x.im, y.re)))
+
+
+def quotient(b: Builder, x: Pair, y: Pair) -> Pair:
+    """Return a quotient that overflows only if it is too large itself (R. L. Smith, Algorithm 116, 1962)."""
+    zero, one = b.constant(0, y.re.dtype), b.constant(1, y.re.dtype)
+    straight = b.map("greater_equal", b.map("abs", y.re), b.map("abs", y.im))
+
+    def chosen(first: Value, second: Value) -> Value:
+        return b.map("where", straight, first, second)
+
+    large, small = chosen(y.re, y.im), chosen(y.im, y.re)
+    ratio = b.map("divide", small, large)
+    scale = b.map("divide", one, b.map("add", large, b.map("multiply", small, ratio)))
+    re = b.map("add", chosen(x.re, x.im), b.map("multiply", chosen(x.im, x.re), ratio))
+    turned = b.map("multiply", chosen(x.re, x.im), ratio)
+    im = b.map("subtract", chosen(x.im, turned), chosen(turned, x.re))
+    nothing = b.map("logical_and", b.map("equal", large, zero), b.map("equal", small, zero))
+    found = []
+    for part, share in zip(x, (re, im), strict=True):
+        beyond = b.map("multiply", part, b.constant(math.inf, part.dtype))  # as divided by 0.0
+        found.append(b.map("where", nothing, beyond, b.map("multiply", share, scale)))
+    return Pair(*found)
+
+
+def inverse(b: Builder, x: Pair) -> Pair:
+    """Return what NumPy makes of the power of -1, which at 0 is NaN."""
+    straight = b.map("less_equal", b.map("abs", x.im), b.map("abs", x.re))
+    large, small = (b.map("where", straight, *both) for both in (x, x[::-1]))
+    one, ratio = b.constant(1, x.re.dtype), b.map("divide", small, large)
+    size = b.map("add", large, b.map("multiply", small, ratio))
+    whole, share = b.map("divide", one, size), b.map("divide", ratio, size)
+    re, im = b.map("where", straight, whole, share), b.map("where", straight, share, whole)
+    return Pair(re, b.map("negative", im))
+
+
+@pairing("multiply")
+def _multiply(b: Builder, op: Op, x1: Operand, x2: Operand) -> Pair:
+    return product(b, *_arithmetic(b, op, x1, x2))
+
+
+@pairing("divide")
+def _divide(b: Builder, op: Op, x1: Operand, x2: Operand) -> Pair:
+    return quotient(b, *_arithmetic(b, op, x1, x2))
+
+
+@pairing("reciprocal")
+def _reciprocal(b: Builder, op: Op, x: Pair) -> Pair:
+    return quotient(b, parts(b, b.fill(1, x.shape, x.re.dtype), x.re.dtype), x)
+
+
+@pairing("square")
+def _square(b: Builder, op: Op, x: Pair) -> Pair:
+    return product(b, x, x)
+
+
+@pairing("power")
+def _power(b: Builder, op: Op, x1: Operand, x2: Operand) -> Pair | None:
+    """Powers of small whole numbers that are known."""
+    dtype = PARTS[op.out.dtype]
+    re, im = (scalar_of(part) for part in parts(b, x2, dtype))
+    if re is None or im != 0 or not abs(re) <= LARGEST or re != int(re):
+        return None
+    (base,) = _arithmetic(b, op, x1)
+    if re in (-1, 2):
+        return product(b, base, base) if re == 2 else inverse(b, base)
+    one = parts(b, b.fill(1, op.out.shape, dtype), dtype)
+    if re == 0:
+        return one
+    first = base if re in (1, 3) else one
+    out = _repeated(b, first, base, abs(int(re)) - (first is base))
+    if re < 0:
+        out = quotient(b, one, out)
+    nothing = b.map("logical_not", truth(b, base))
+    limit = b.constant(0 if re > 0 else math.nan, dtype)
+    return Pair(*(b.map("where", nothing, limit, part) for part in out))
+
+
+def _repeated(b: Builder, out: Pair, x: Pair, n: int) -> Pair:
+    """Return ``out * x**n``, by squaring in NumPy's order."""
+    while n:
+        if n & 1:
+            out = product(b, out, x)
+        n >>= 1
+        if n:
+            x = product(b, x, x)
+    return out
+
+
+@pairing("matmul")
+def _matmul(b: Builder, op: Op, x1: Operand, x2: Operand) -> Pair:
+    real, multiply = real_op(op), LOWERINGS["matmul"]
+    x, y = (parts(b, v, real.out.dtype) for v in (x1, x2))
+    re = b.map("subtract", multiply(b, real, x.re, y.re), multiply(b, real, x.im, y.im))
+    return Pair(re, b.map("add", multiply(b, real, x.re, y.im), multiply(b, real, x.im, y.re)))
+
+
+# ---- functions
+
+
+@pairing("exp")
+def _exp(b: Builder, op: Op, x: Pair) -> Pair:
+    """``exp(re) (cos(im) + i sin(im))``, which may be finite where ``exp(re)`` overflows."""
+    dtype = x.re.dtype
+    zero = b.constant(0, dtype)
+    limit, moved = (88.0, 140.0) if dtype == np.float32 else (709.0, 1000.0)
+    large = b.map("greater", x.re, b.constant(limit, dtype))
+    below = b.map("where", large, b.map("subtract", x.re, b.constant(moved, dtype)), x.re)
+    size = b.map("exp", below)
+    back = b.map("where", large, b.constant(math.exp(moved / 2), dtype), b.constant(1, dtype))
+    found = []
+    for fn in ("cos", "sin"):
+        turn = b.map("multiply", b.map(fn, x.im), back)
+        found.append(b.map("multiply", b.map("multiply", turn, size), back))
+    re, im = found
+    undirected = b.map("logical_not", b.map("isfinite", x.im))
+    end = b.map("logical_and", undirected, b.map("isinf", x.re))
+    gone = b.map("equal", x.re, b.constant(-math.inf, dtype))
+    re = b.map("where", end, b.map("where", gone, zero, x.re), re)
+    signed = with_sign(b, b.fill(0, x.shape, dtype), x.im)
+    im = b.map("where", b.map("logical_and", gone, undirected), signed, im)
+    return Pair(re, b.map("where", b.map("equal", x.im, zero), x.im, im))  # also beside infinity and NaN

@@ -1,0 +1,328 @@
+"""Complex numbers in compiled functions: code on their parts, which computes as eager code does."""
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import everyo as eo
+from tests.compiling import agree, array, same
+
+DTYPES = ["complex64", "complex128"]
+SPECIAL = [0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 1e-3, 30.0]
+BESIDE = [0.0, -0.0, 2.0, -1.5, np.inf, -np.inf, np.nan, 3e-3, 25.0]
+
+
+def numbers(*shape, seed=0, dtype="complex128"):
+    return eo.asarray((array(*shape, seed=seed) + 1j * array(*shape, seed=seed + 100)).astype(dtype))
+
+
+def special(dtype):
+    """Return all pairs of special parts."""
+    z = np.empty((len(SPECIAL), len(BESIDE)), dtype)
+    z.real, z.imag = np.array(SPECIAL)[:, None], BESIDE
+    return z.reshape(-1)
+
+
+def identical(found, wanted, tol):
+    """Compare each part: the same NaN, the same signs of zeros, and the rest to some relative error."""
+    found, wanted = found.numpy(), wanted.numpy()
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    pairs = [(found.real, wanted.real), (found.imag, wanted.imag)] if wanted.dtype.kind == "c" else []
+    for f, w in pairs or [(found, wanted)]:
+        np.testing.assert_allclose(f, w, tol, 0)
+        if w.dtype.kind == "f":
+            np.testing.assert_array_equal(np.signbit(f[w == 0]), np.signbit(w[w == 0]))
+
+
+def lowered(f, *args):
+    """Return the graph in core operations, as text."""
+    return eo.compile.inspect(f)(*args).graphs["lowered"]
+
+
+def calls(f, *args):
+    """Return the names of the primitives that a compiled function calls instead of having code for them."""
+    return re.findall(r"primitive=<primitive (\w+)>", lowered(f, *args))
+
+
+ONE = {
+    "real": eo.real, "imag": eo.imag, "conj": eo.conj, "abs": eo.abs, "angle": eo.angle, "sign": eo.sign,
+    "negative": eo.negative, "square": eo.square, "exp": eo.exp, "reciprocal": eo.reciprocal,
+    "isnan": eo.isnan, "isinf": eo.isinf, "isfinite": eo.isfinite, "not": eo.logical_not,
+    "ones": eo.ones_like, "zeros": eo.zeros_like, "narrow": lambda z: z.astype("complex64"),
+    "wide": lambda z: z.astype("complex128"), "truth": lambda z: z.astype("bool"),
+    "times i": lambda z: z * 1j, "half": lambda z: z / 2, "one over": lambda z: 1 / z,
+    "plus": lambda z: z + 1,
+    "from": lambda z: 2 - z, "power 0": lambda z: z**0, "power 1": lambda z: z**1, "power 2": lambda z: z**2,
+    "power 3": lambda z: z**3, "power -1": lambda z: z**-1, "power -2": lambda z: z**-2,
+    "power 5": lambda z: z**5, "where": lambda z: eo.where(z == 0, 1, z),
+    "from parts": lambda z: z.real - 1j * z.imag,
+}  # fmt: skip
+TWO = {
+    "add": eo.add, "subtract": eo.subtract, "multiply": eo.multiply, "divide": eo.divide, "equal": eo.equal,
+    "not equal": eo.not_equal, "less": eo.less, "less equal": eo.less_equal, "greater": eo.greater,
+    "greater equal": eo.greater_equal, "and": eo.logical_and, "or": eo.logical_or, "xor": eo.logical_xor,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ONE)
+def test_special_values(name, dtype):
+    z = eo.asarray(special(dtype))
+    with np.errstate(all="ignore"):
+        identical(eo.compile(ONE[name])(z), ONE[name](z), 64 * np.finfo(dtype).eps)
+    assert not calls(ONE[name], z)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kinds", ["complex complex", "complex real", "real complex", "complex integer"])
+@pytest.mark.parametrize("name", TWO)
+def test_special_values_of_two(name, kinds, dtype):
+    z = special(dtype)
+    made = {"complex": z, "real": z.real[:: len(SPECIAL)], "integer": np.arange(-2, 3)}
+    first, second = kinds.split()
+    x, y = eo.asarray(made[first][:, None]), eo.asarray(made[second])
+    with np.errstate(all="ignore"):
+        identical(eo.compile(TWO[name])(x, y), TWO[name](x, y), 64 * np.finfo(dtype).eps)
+    assert not calls(TWO[name], x, y)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_quotients_neither_overflow_nor_vanish(scale):
+    x, y = numbers(50) * scale, numbers(50, seed=1) * scale
+    same(eo.divide, x, y)
+    identical(eo.compile(eo.reciprocal)(y), eo.reciprocal(y), 1e-15)
+    identical(eo.compile(eo.abs)(y), eo.abs(y), 1e-15)
+
+
+def test_quotients_by_zero():
+    x = eo.asarray(special("complex128"))
+    with np.errstate(all="ignore"):
+        for zero in (0j, -0j, complex(-0.0, 0.0), complex(-0.0, -0.0)):
+            y = eo.asarray(np.array(zero))
+            identical(eo.compile(eo.divide)(x, y), eo.divide(x, y), 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exp_is_finite_where_that_of_the_real_part_is_not(dtype):
+    edge = 88.7 if dtype == "complex64" else 709.7
+    z = eo.asarray(
+        (np.linspace(-1.2 * edge, 1.2 * edge, 301) + 1j * np.geomspace(1e-3, 1e2, 301)).astype(dtype)
+    )
+    small = eo.asarray((np.linspace(edge, 2 * edge, 50) + 1e-40j).astype(dtype))
+    with np.errstate(all="ignore"):
+        for x in (z, small):
+            identical(eo.compile(eo.exp)(x), eo.exp(x), 64 * np.finfo(dtype).eps)
+
+
+SHAPED = {
+    "reshape": lambda z: eo.reshape(z, (4, 3)) * 2, "transpose": lambda z: z.T * 2,
+    "broadcast": lambda z: eo.broadcast_to(z, (2, 3, 4)) * 2, "slice": lambda z: z[::-1, 1:3] * 2,
+    "gather": lambda z: z[eo.asarray(np.array([2, 0]))], "stack": lambda z: eo.stack([z, z.real], axis=-1),
+    "concat": lambda z: eo.concat([z, eo.ones((1, 4))]), "roll": lambda z: eo.roll(z, 1, axis=1),
+    "pad": lambda z: eo.pad(z, 1, constant_values=2 - 3j), "triangle": lambda z: eo.tril(z),
+    "sum": eo.sum, "rows": lambda z: eo.sum(z, axis=1), "mean": lambda z: eo.mean(z, axis=0),
+    "running": lambda z: eo.cumsum(z, axis=0), "diff": lambda z: eo.diff(z, axis=0),
+    "all": lambda z: eo.all(z, axis=0), "any": eo.any, "count": eo.count_nonzero,
+    "matmul": lambda z: z @ z.T, "mixed": lambda z: z.real @ z.T, "vector": lambda z: z @ z[0],
+    "along": lambda z: eo.take_along_axis(z, eo.argsort(z.real, axis=1), axis=1),
+    "update": lambda z: eo.where(eo.arange(4) > 1, z, 1j), "nothing": lambda z: z[:0] * 2,
+    "mean of nothing": lambda z: eo.mean(z[:0] * 2), "number": lambda z: z[0, 0] * 1j,
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SHAPED)
+def test_shapes(name, dtype):
+    z = numbers(3, 4, dtype=dtype)
+    same(SHAPED[name], z)
+    assert set(calls(SHAPED[name], z)) <= {"argsort"}
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_shapes_of_loops(rank):
+    """Loops over all axes as one, over several, and over none."""
+    shape = (5, 6, 7)[:rank]
+    x, y = numbers(*shape), numbers(*shape, seed=1)
+    same(lambda x, y: (x * y, x + y.real, eo.sum(x * y), eo.abs(x).sum()), x, y)
+    same(lambda x, y: x * y[..., :1] if rank else x * y, x, y)
+
+
+def test_arrays_in_other_orders():
+    z = np.asfortranarray(array(8, 6) + 1j * array(8, 6, seed=1))
+    f = eo.compile(lambda z: z * 2j + z.conj())
+    for x in (
+        z,
+        z[::2],
+        z[:, ::-1],
+        z.T,
+        z.astype(">c16"),
+        np.lib.stride_tricks.as_strided(z, (8, 6), (0, 16)),
+    ):
+        agree(f(eo.asarray(x)), f.__wrapped__(eo.asarray(x)))
+
+
+def test_constants():
+    table, one = np.asarray(numbers(7)), np.full(7, 1 + 2j)
+    same(lambda z: z * table + one, numbers(7))
+    same(lambda z: eo.fft.fft(z) * eo.fft.fft(eo.asarray(table)) + eo.fft.fft(eo.asarray(one)), numbers(7))
+
+
+def test_what_has_no_code_is_called():
+    f = lambda z: eo.fft.ifft(eo.fft.fft(z * 2) * z) + 1  # noqa: E731
+    assert calls(f, numbers(6)) == ["dft", "dft"]
+    same(f, numbers(6))
+    same(lambda z: eo.linalg.inv(z @ z) @ z, numbers(3, 3))
+    same(lambda z: eo.sqrt(z) + eo.log(z), numbers(3, 3, dtype="complex64"))
+
+
+def test_results_that_are_arguments_or_one_another():
+    def f(z):
+        w = z * 2
+        return z, w, w, z.real, eo.conj(eo.conj(z))
+
+    same(f, numbers(5))
+
+
+def loss(z, w, x):
+    return eo.sum(eo.abs(eo.exp(1j * w * x) * z + z.conj() * x / (z + 3)) ** 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_derivatives(dtype):
+    z, x = numbers(9, dtype=dtype), eo.asarray(array(9).astype(np.zeros(1, dtype).real.dtype))
+    w = eo.asarray(np.asarray(1.3, x.dtype))
+    same(eo.grad(loss, argnums=(0, 1, 2)), z, w, x)
+    same(lambda z, w, x: eo.jvp(loss, (z, w, x), (z * 1j, w, x)), z, w, x)
+    same(lambda z, w, x: eo.vjp(lambda z: eo.exp(z) / z, z)[1](z * 1j), z, w, x)
+    same(lambda z, w, x: eo.grad(lambda x: eo.grad(loss, argnums=2)(z, w, x).sum())(x), z, w, x)
+    same(lambda z, w, x: eo.vmap(lambda z, x: loss(z, w, x))(z, x), z, w, x)
+    assert not calls(eo.grad(loss, argnums=(0, 1, 2)), z, w, x)
+
+
+def oscillation(z, rate):
+    def step(z, c):
+        z = z + 0.01 * rate * z + c
+        return z, z.real * eo.abs(z)
+
+    return eo.scan(step, z, eo.asarray(array(40)) * 1j)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (3, 2)])
+def test_scans(shape):
+    z, rate = numbers(*shape), numbers(*shape, seed=1)
+    same(oscillation, z, rate)
+    same(eo.grad(lambda z, r: oscillation(z, r)[1].sum(), argnums=(0, 1)), z, rate)
+    same(eo.vmap(oscillation), numbers(2, *shape), numbers(2, *shape, seed=3))
+    assert not calls(eo.grad(lambda z, r: oscillation(z, r)[1].sum(), argnums=(0, 1)), z, rate)
+
+
+def test_calls_inside_of_scans():
+    def f(z):
+        return eo.scan(lambda z, _: (eo.fft.fft(z) / 3, eo.sum(z)), z, None, length=4)
+
+    same(f, numbers(5))
+    same(eo.grad(lambda z: eo.abs(f(z)[0]).sum()), numbers(5))
+
+
+def test_while_loops():
+    def f(c):
+        z, n = eo.while_loop(lambda s: eo.abs(s[0]) < 4, lambda s: (s[0] * s[0] + c, s[1] + 1), (c, 0))
+        return z, n
+
+    for c in (0.5 + 0.5j, 3j, 1.0 + 0j):
+        same(f, eo.asarray(np.array(c)))
+    same(eo.grad(lambda c: eo.real(f(c)[0])), eo.asarray(np.array(0.5 + 0.5j)))
+
+
+def test_branches():
+    def f(z):
+        return eo.cond(eo.real(z).sum() > 0, lambda z: z * 2j, lambda z: z.conj() / 2, z)
+
+    for z in (numbers(4), -numbers(4)):
+        same(f, z)
+        same(eo.grad(lambda z: eo.abs(f(z)).sum()), z)
+    same(lambda z: eo.vmap(lambda z: eo.cond(z.real > 0, eo.exp, eo.conj, z))(z), numbers(6))
+
+
+@pytest.mark.parametrize("n", [8, 4096])
+def test_states_are_replaced(n):
+    """Large ones where they lie; each element is read before either of its parts is written."""
+    state, eager = numbers(n), numbers(n)
+
+    def turn(state, x):
+        turned = state * (1 + 2j) + x.conj() * state.real
+        state[...] = turned
+        return eo.abs(turned).sum()
+
+    step, x = eo.compile(lambda x: turn(state, x)), numbers(n, seed=5)
+    for _ in range(3):
+        place = state.data.ctypes.data
+        agree(step(x), turn(eager, x))
+        agree(state, eager)
+    assert n < 4096 or state.data.ctypes.data == place
+
+
+def test_parameters_and_gradients():
+    def trained(compiled):
+        p = numbers(5)
+        p.requires_grad = True
+
+        def step(x):
+            p.grad = None
+            loss = eo.sum(eo.abs(p * x - 1) ** 2)
+            loss.backward()
+            with eo.no_grad():
+                p[...] = p - 0.1 * p.grad
+            return loss
+
+        run = eo.compile(step) if compiled else step
+        return [run(numbers(5, seed=k)) for k in range(4)], p.detach(), p.grad
+
+    agree(trained(True), trained(False))
+
+
+def test_large_arrays_on_several_threads():
+    z = numbers(300, 200)
+    f = eo.compile(lambda z: (eo.exp(z) * z, eo.sum(z * z.conj())), threads=2)
+    agree(f(z), f.__wrapped__(z), scale=1e5)
+
+
+def test_mixed_precisions():
+    z, x = numbers(5, dtype="complex64"), eo.asarray(array(5))
+    same(lambda z, x: (z * x, z + x.astype("float32"), z == x, z * x.astype("float16")), z, x)
+    same(lambda z: z * z.astype("complex256") if hasattr(np, "complex256") else z, z)
+
+
+def test_printing(capsys):
+    def f(z):
+        eo.debug_print("z is {}", z * 2)
+        return z
+
+    eo.compile(f)(eo.asarray(np.array(1 + 2j)))
+    assert "z is (2+4j)" in capsys.readouterr().out
+
+
+PROGRAM = """
+import numpy as np, everyo as eo
+z = eo.asarray(np.arange(6) * (1 + 2j))
+print(repr(eo.compile(lambda z: eo.fft.fft(eo.exp(z / 9) * z))(z).numpy().tolist()))
+"""
+
+
+def test_programs_on_disk(tmp_path):
+    environment = {**os.environ, "EVERYO_CACHE": "1", "EVERYO_CACHE_DIR": str(tmp_path)}
+    run = [
+        subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, check=True)
+        for _ in range(2)
+    ]
+    assert run[0].stdout == run[1].stdout != b""
+    assert list(tmp_path.glob("*.everyo"))
+
+
+def test_programs_see_no_complex_number():
+    assert "c128" not in lowered(oscillation, numbers(3), numbers(3, seed=1))
