@@ -326,3 +326,86 @@ def test_programs_on_disk(tmp_path):
 
 def test_programs_see_no_complex_number():
     assert "c128" not in lowered(oscillation, numbers(3), numbers(3, seed=1))
+
+
+def kernels(f, *args):
+    """Return what `inspect` says of the loops of a function."""
+    return eo.compile.inspect(f)(*args).kernels
+
+
+def test_numbers_are_no_arrays_of_the_program():
+    z, one = numbers(7), np.full(7, 1 + 2j)
+    text = lowered(lambda x: eo.abs(x * one) + eo.abs(x * 2j), z.real)
+    assert "part" not in text
+
+
+def test_calls_of_both_kinds_of_numbers():
+    same(lambda z: eo.linalg.eigh(z @ z.conj().T)[0] + z.real[0], numbers(3, 3))
+    same(lambda x: eo.fft.fft(x) * 2, eo.asarray(array(6)))
+    same(lambda z: eo.fft.irfft(z * 2), numbers(6))
+
+
+def test_parts_in_other_places():
+    """A number of which a part comes from elsewhere is another one; its own parts together are itself."""
+    z, w = numbers(5), numbers(5, seed=1)
+    same(lambda z, w: (z.imag + 1j * z.real, z.real + 1j * w.imag), z, w)
+    same(lambda z, w: eo.fft.fft(eo.conj(eo.conj(z)) + 0 * w), z, w)
+    assert "interleave" not in lowered(lambda z: eo.fft.fft(z), z)
+
+
+def test_all_axes_are_one_loop():
+    f = lambda x, y: x * y + x.conj()  # noqa: E731
+    text = eo.compile.inspect(f)(numbers(5, 6, 7), numbers(5, 6, 7)).llvm
+    assert text.count("phi i64") == 1
+
+
+def test_rows_of_pairs():
+    """A nest that begins with an interleaving, of which the last axis is no axis of the loop."""
+    x = numbers(6, 40)
+    same(lambda x: x / eo.sum(eo.abs(x), axis=1, keepdims=True), x)
+    same(
+        lambda x: (x * eo.sum(x, axis=1, keepdims=True), eo.abs(x) * eo.abs(x).sum(axis=1, keepdims=True)), x
+    )
+    same(lambda x: eo.cumsum(x, axis=1)[:, ::-1] - eo.max(eo.abs(x), axis=1, keepdims=True), numbers(6, 20))
+
+
+def test_cheap_functions_are_computed_again():
+    def f(z):
+        w = z.conj() * 2
+        return eo.sum(w.real), eo.sort(eo.abs(z)), eo.sum(w.real * eo.flip(w.imag))
+
+    same(f, numbers(500))
+
+
+def test_difference_schemes_are_one_loop():
+    def f(z):
+        for _ in range(2):
+            z = eo.concat([z[:1], z[1:-1] + 0.1 * (z[2:] - 2 * z[1:-1] + z[:-2]), z[-1:]])
+        return z
+
+    same(f, numbers(600))
+    real = kernels(f, eo.asarray(array(600))).count(":")
+    assert kernels(f, numbers(600)).count(":") <= real + 1
+
+
+def test_products_in_panels():
+    a, w = eo.asarray(array(3000, 16)), eo.asarray(array(16, 400, seed=1))
+    same(lambda a, w: (lambda p: p + 1j * p)(a @ w), a, w)
+
+
+def test_derivatives_of_gathered_elements():
+    z, index = numbers(5), eo.asarray(np.array([3, 0, 3]))
+    same(lambda z: eo.grad(lambda z: eo.abs(z[index] * z[1:4]).sum())(z), z)
+    same(lambda z: eo.vjp(lambda z: z[index], z)[1](z[:3] * 1j), z)
+
+
+def test_conditions_of_numbers():
+    z = eo.asarray(np.array([1j, 0j, 2 + 0j]))
+    same(lambda z: eo.where(z.astype("bool"), z + 1, 3), z)
+
+
+def test_powers():
+    z = numbers(5)
+    for n in (-4, 4, 16, 17, 0.5, -1.5, 2j, 1 + 1j):
+        same(lambda z, n=n: z**n, z)
+    same(lambda z: z**z, z)

@@ -46,7 +46,7 @@ NOTED, EXPLAINED = "noticed by ", "survives: "
 TESTS = ["passes", "regressions", "api", "outside", "transformations", "errors", "state", "functions",
          "numbers", "loops", "control", "scans", "random", "custom", "convolution", "inspect", "training",
          "threads", "cache", "programs", "primitives", "elementary_vectors", "layout", "updates",
-         "products", "replaced", "attributes", "optimizers", "direct"]  # fmt: skip
+         "products", "replaced", "attributes", "optimizers", "direct", "complex"]  # fmt: skip
 FIRST = {
     "control": "control", "scans": "scans", "draws": "random", "replay": "custom", "pool": "threads",
     "cache": "cache", "splitting": "threads", "segments": "loops", "convolution": "convolution",
@@ -54,7 +54,7 @@ FIRST = {
     "trace": "api", "passes": "passes", "program": "training", "cost": "threads", "eager": "eager_kernels",
     "eager_rows": "eager_kernels", "elementary": "elementary", "cells": "state", "gradients": "state",
     "numbers": "numbers", "special": "numbers", "layout": "layout", "hints": "layout",
-    "attributes": "attributes", "direct": "direct",
+    "attributes": "attributes", "direct": "direct", "pairs": "complex", "complex_numbers": "complex",
 }  # fmt: skip
 LIMIT = 400  # seconds for one run: a program that never ends is noticed, too
 

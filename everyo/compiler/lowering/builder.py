@@ -316,8 +316,6 @@ class Builder:
 
     def part(self, value: Value, which: int) -> Value:
         """Return elements 0 (real parts) or 1 (imaginary ones) along the last axis, which is of length 2."""
-        if value.op is not None and value.op.name == "interleave":
-            return value.op.operands[which]
         return self.add("part", [value], [(value.shape[:-1], value.dtype)], which=which)[0]
 
     def interleave(self, re: Value, im: Value) -> Value:
