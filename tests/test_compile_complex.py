@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import everyo as eo
+from everyo.compiler.graph import Graph
+from everyo.compiler.lowering import Builder
 from tests.compiling import agree, array, same
 
 DTYPES = ["complex64", "complex128"]
@@ -35,7 +37,8 @@ def identical(found, wanted, tol):
     for f, w in pairs or [(found, wanted)]:
         np.testing.assert_allclose(f, w, tol, 0)
         if w.dtype.kind == "f":
-            np.testing.assert_array_equal(np.signbit(f[w == 0]), np.signbit(w[w == 0]))
+            zero = (w == 0) & ~np.isnan(wanted)  # beside NaN a zero has no sign
+            np.testing.assert_array_equal(np.signbit(f[zero]), np.signbit(w[zero]))
 
 
 def lowered(f, *args):
@@ -59,7 +62,9 @@ ONE = {
     "from": lambda z: 2 - z, "power 0": lambda z: z**0, "power 1": lambda z: z**1, "power 2": lambda z: z**2,
     "power 3": lambda z: z**3, "power -1": lambda z: z**-1, "power -2": lambda z: z**-2,
     "power 5": lambda z: z**5, "where": lambda z: eo.where(z == 0, 1, z),
-    "from parts": lambda z: z.real - 1j * z.imag,
+    "from parts": lambda z: z.real - 1j * z.imag, "log": eo.log, "log2": eo.log2, "log10": eo.log10,
+    "sqrt": eo.sqrt, "root": lambda z: z**0.5, "sin": eo.sin, "cos": eo.cos, "sinh": eo.sinh, "cosh": eo.cosh,
+    "power 2.5": lambda z: z**2.5,
 }  # fmt: skip
 TWO = {
     "add": eo.add, "subtract": eo.subtract, "multiply": eo.multiply, "divide": eo.divide, "equal": eo.equal,
@@ -98,6 +103,12 @@ def test_quotients_neither_overflow_nor_vanish(scale):
     identical(eo.compile(eo.abs)(y), eo.abs(y), 1e-15)
 
 
+def test_quotients_by_parts_of_other_sizes():
+    y = eo.asarray(np.array([1e-200 - 1e200j, -1e200 + 1e-200j, 1e-200 + 1e200j]))
+    for f in (eo.reciprocal, lambda y: y**-1):
+        identical(eo.compile(f)(y), f(y), 1e-15)
+
+
 def test_quotients_by_zero():
     x = eo.asarray(special("complex128"))
     with np.errstate(all="ignore"):
@@ -106,18 +117,48 @@ def test_quotients_by_zero():
             identical(eo.compile(eo.divide)(x, y), eo.divide(x, y), 0)
 
 
+GROWING = {
+    "exp": lambda z: z,
+    "sinh": lambda z: z,
+    "cosh": lambda z: z,
+    "sin": lambda z: 1j * z,
+    "cos": lambda z: 1j * z,
+}
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_exp_is_finite_where_that_of_the_real_part_is_not(dtype):
-    edge = 88.7 if dtype == "complex64" else 709.7
-    z = eo.asarray(
-        (np.linspace(-1.2 * edge, 1.2 * edge, 301) + 1j * np.geomspace(1e-3, 1e2, 301)).astype(dtype)
-    )
-    small = eo.asarray((np.linspace(edge, 2 * edge, 50) + 1e-40j).astype(dtype))
+@pytest.mark.parametrize("name", GROWING)
+def test_functions_are_finite_where_exp_of_the_size_is_not(name, dtype):
+    edge, least = (88.7, 1e-45) if dtype == "complex64" else (709.7, 5e-324)
+    size = np.linspace(-1.2 * edge, 1.2 * edge, 301)
+    large = np.linspace(edge, 2.1 * edge, 50)
+    points = [
+        size + 1j * np.geomspace(1e-3, 1e2, 301),
+        large + least * 1j,
+        -large + 1e20 * least * 1j,
+        large + 0j,
+    ]
+    f = getattr(eo, name)
     with np.errstate(all="ignore"):
-        for x in (z, small):
-            identical(eo.compile(eo.exp)(x), eo.exp(x), 64 * np.finfo(dtype).eps)
+        for z in points:
+            x = eo.asarray(GROWING[name](z).astype(dtype))
+            identical(eo.compile(f)(x), f(x), 64 * np.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("f", [eo.log, eo.sqrt])
+def test_logarithms_and_roots_of_all_sizes(f, dtype):
+    limits = np.finfo(dtype)
+    sizes = np.geomspace(limits.smallest_subnormal, limits.max / 2, 40).astype(limits.dtype)
+    turns = np.exp(1j * np.linspace(-3.1, 3.1, 9)).astype(dtype)
+    for z in (sizes[:, None] * turns, turns * 0.9999, sizes + 1j * sizes[::-1], -sizes + 1j * sizes[5]):
+        x = eo.asarray(z.astype(dtype))
+        found, wanted = eo.compile(f)(x).numpy(), f(x).numpy()
+        bound = 8 * limits.eps * np.abs(wanted) + 2 * limits.smallest_subnormal
+        assert (np.abs(found - wanted) <= bound).all()
+
+
+TABLE = numbers(3, 4, seed=7)
 SHAPED = {
     "reshape": lambda z: eo.reshape(z, (4, 3)) * 2, "transpose": lambda z: z.T * 2,
     "broadcast": lambda z: eo.broadcast_to(z, (2, 3, 4)) * 2, "slice": lambda z: z[::-1, 1:3] * 2,
@@ -130,6 +171,10 @@ SHAPED = {
     "matmul": lambda z: z @ z.T, "mixed": lambda z: z.real @ z.T, "vector": lambda z: z @ z[0],
     "along": lambda z: eo.take_along_axis(z, eo.argsort(z.real, axis=1), axis=1),
     "update": lambda z: eo.where(eo.arange(4) > 1, z, 1j), "nothing": lambda z: z[:0] * 2,
+    "var": lambda z: eo.var(z, axis=1), "std": lambda z: eo.std(z, axis=0, correction=1),
+    "norm": eo.vector_norm, "norms": lambda z: eo.vector_norm(z, axis=1, ord=3),
+    "std of nothing": lambda z: eo.std(z[:0], axis=0),
+    "columns": lambda z: eo.transpose(z) + np.asarray(TABLE).T,
     "mean of nothing": lambda z: eo.mean(z[:0] * 2), "number": lambda z: z[0, 0] * 1j,
 }  # fmt: skip
 
@@ -140,7 +185,7 @@ SHAPED = {
 def test_shapes(name, dtype):
     z = numbers(3, 4, dtype=dtype)
     same(SHAPED[name], z)
-    assert set(calls(SHAPED[name], z)) <= {"argsort"}
+    assert set(calls(SHAPED[name], z)) <= {"argsort"} or name == "std of nothing"
 
 
 @pytest.mark.parametrize("rank", range(4))
@@ -177,7 +222,7 @@ def test_what_has_no_code_is_called():
     assert calls(f, numbers(6)) == ["dft", "dft"]
     same(f, numbers(6))
     same(lambda z: eo.linalg.inv(z @ z) @ z, numbers(3, 3))
-    same(lambda z: eo.sqrt(z) + eo.log(z), numbers(3, 3, dtype="complex64"))
+    same(lambda z: eo.arctan(z) + eo.tan(z), numbers(3, 3, dtype="complex64"))
 
 
 def test_results_that_are_arguments_or_one_another():
@@ -267,6 +312,33 @@ def test_states_are_replaced(n):
     assert n < 4096 or state.data.ctypes.data == place
 
 
+def test_states_that_are_exchanged():
+    """What is read after one of them was written is the old one."""
+    a, b = numbers(4096), numbers(4096, seed=1)
+    old_a, old_b = a.numpy().copy(), b.numpy().copy()
+
+    @eo.compile
+    def exchange():
+        first, second = a * 1, b * 1
+        a[...] = eo.conj(second)
+        b[...] = eo.conj(first)
+        return eo.abs(first)
+
+    size = exchange()
+    np.testing.assert_array_equal(a.numpy(), old_b.conj())
+    np.testing.assert_array_equal(b.numpy(), old_a.conj())
+    agree(size, eo.abs(eo.asarray(old_a)))
+
+
+def test_states_that_are_conjugated():
+    state = numbers(4096)
+    wanted, place = state.numpy().conj(), state.data.ctypes.data
+    flip = eo.compile(lambda: state.__setitem__(..., eo.conj(state)))
+    flip()
+    np.testing.assert_array_equal(state.numpy(), wanted)
+    assert state.data.ctypes.data == place
+
+
 def test_parameters_and_gradients():
     def trained(compiled):
         p = numbers(5)
@@ -295,6 +367,7 @@ def test_large_arrays_on_several_threads():
 def test_mixed_precisions():
     z, x = numbers(5, dtype="complex64"), eo.asarray(array(5))
     same(lambda z, x: (z * x, z + x.astype("float32"), z == x, z * x.astype("float16")), z, x)
+    same(lambda z, x: (z == x, z == x.astype("float32")), z.real + 0j, z.real.astype("float64") * (1 + 1e-12))
     same(lambda z: z * z.astype("complex256") if hasattr(np, "complex256") else z, z)
 
 
@@ -328,9 +401,9 @@ def test_programs_see_no_complex_number():
     assert "c128" not in lowered(oscillation, numbers(3), numbers(3, seed=1))
 
 
-def kernels(f, *args):
-    """Return what `inspect` says of the loops of a function."""
-    return eo.compile.inspect(f)(*args).kernels
+def memory(f, *args):
+    """Return how many bytes a program needs beside its arguments and results."""
+    return int(eo.compile.inspect(f)(*args).memory.split()[0])
 
 
 def test_numbers_are_no_arrays_of_the_program():
@@ -347,10 +420,12 @@ def test_calls_of_both_kinds_of_numbers():
 
 def test_parts_in_other_places():
     """A number of which a part comes from elsewhere is another one; its own parts together are itself."""
-    z, w = numbers(5), numbers(5, seed=1)
-    same(lambda z, w: (z.imag + 1j * z.real, z.real + 1j * w.imag), z, w)
-    same(lambda z, w: eo.fft.fft(eo.conj(eo.conj(z)) + 0 * w), z, w)
-    assert "interleave" not in lowered(lambda z: eo.fft.fft(z), z)
+    b = Builder(Graph())
+    v, w = (b.graph.input((3, 2), np.float64) for _ in range(2))
+    assert b.interleave(b.part(v, 0), b.part(v, 1)) is v
+    for pair in ((b.part(v, 1), b.part(v, 0)), (b.part(v, 0), b.part(w, 1)), (b.part(v, 0), b.part(v, 0))):
+        assert b.interleave(*pair).op.name == "interleave"
+    assert "interleave" not in lowered(lambda z: eo.fft.fft(z), numbers(5))
 
 
 def test_all_axes_are_one_loop():
@@ -366,15 +441,16 @@ def test_rows_of_pairs():
     same(
         lambda x: (x * eo.sum(x, axis=1, keepdims=True), eo.abs(x) * eo.abs(x).sum(axis=1, keepdims=True)), x
     )
-    same(lambda x: eo.cumsum(x, axis=1)[:, ::-1] - eo.max(eo.abs(x), axis=1, keepdims=True), numbers(6, 20))
+    same(lambda x: eo.broadcast_to(eo.sum(x, axis=1, keepdims=True), x.shape), x)
 
 
 def test_cheap_functions_are_computed_again():
     def f(z):
-        w = z.conj() * 2
-        return eo.sum(w.real), eo.sort(eo.abs(z)), eo.sum(w.real * eo.flip(w.imag))
+        doubled = z.imag * 2
+        return doubled * doubled.sum()
 
-    same(f, numbers(500))
+    same(f, numbers(5000))
+    assert memory(f, numbers(5000)) < 5000
 
 
 def test_difference_schemes_are_one_loop():
@@ -384,13 +460,14 @@ def test_difference_schemes_are_one_loop():
         return z
 
     same(f, numbers(600))
-    real = kernels(f, eo.asarray(array(600))).count(":")
-    assert kernels(f, numbers(600)).count(":") <= real + 1
+    assert memory(f, numbers(600)) <= numbers(600).nbytes
 
 
 def test_products_in_panels():
     a, w = eo.asarray(array(3000, 16)), eo.asarray(array(16, 400, seed=1))
-    same(lambda a, w: (lambda p: p + 1j * p)(a @ w), a, w)
+    f = lambda a, w: (a @ w).astype("complex128")  # noqa: E731
+    same(f, a, w)
+    assert memory(f, a, w) < 3000 * 400 * 8
 
 
 def test_derivatives_of_gathered_elements():
@@ -401,11 +478,15 @@ def test_derivatives_of_gathered_elements():
 
 def test_conditions_of_numbers():
     z = eo.asarray(np.array([1j, 0j, 2 + 0j]))
-    same(lambda z: eo.where(z.astype("bool"), z + 1, 3), z)
+    same(lambda z: (eo.where(z, z + 1, 3), eo.where(z, 1.5, 2.5), eo.where(z, eo.arange(3), z.real)), z)
 
 
 def test_powers():
     z = numbers(5)
-    for n in (-4, 4, 16, 17, 0.5, -1.5, 2j, 1 + 1j):
+    for n in (-4, 4, 16, 17, -0.5, 2j, 1 + 1j):
         same(lambda z, n=n: z**n, z)
     same(lambda z: z**z, z)
+    assert calls(lambda z: (z**17, z ** (1 + 1j), z**16), z) == ["power", "power"]
+    huge = eo.asarray(np.array([1e200 + 1j, 3 - 1e180j]))
+    with np.errstate(all="ignore"):
+        identical(eo.compile(lambda z: z**-2)(huge), huge**-2, 0)

@@ -55,6 +55,7 @@ FIRST = {
     "eager_rows": "eager_kernels", "elementary": "elementary", "cells": "state", "gradients": "state",
     "numbers": "numbers", "special": "numbers", "layout": "layout", "hints": "layout",
     "attributes": "attributes", "direct": "direct", "pairs": "complex", "complex_numbers": "complex",
+    "complex_functions": "complex",
 }  # fmt: skip
 LIMIT = 400  # seconds for one run: a program that never ends is noticed, too
 

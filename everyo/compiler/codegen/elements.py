@@ -93,11 +93,8 @@ class Elements:
         return self.element(op.operands[0], self.beside(idx, op.params["which"]))
 
     def _interleave(self, op: Op, idx: Sequence[Index]) -> str:
-        *inside, which = self.f.unflat(idx[0], op.out.shape) if type(idx) is Flat else idx
-        if isinstance(which, int):
-            return self.element(op.operands[which], inside)
-        re, im = (self.element(v, inside) for v in op.operands)
-        return scalar.select(self.f, self.f.pure(f"icmp eq i64 {which}, 0"), re, im, op.out.dtype)
+        *inside, which = idx  # an axis of length 2 is written out
+        return self.element(op.operands[int(which)], inside)
 
     def _broadcast(self, op: Op, idx: Sequence[Index]) -> str:
         source = op.operands[0]

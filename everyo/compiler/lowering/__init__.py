@@ -1,5 +1,6 @@
 """Lowering: from EveryO's primitives to the core operations, one row of a table for each primitive."""
 
+from everyo.compiler.lowering import complex_functions as _complex_functions
 from everyo.compiler.lowering import complex_numbers as _complex_numbers
 from everyo.compiler.lowering import compositions as _compositions
 from everyo.compiler.lowering import convolution as _convolution

@@ -10,9 +10,10 @@ import numpy as np
 
 from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.builder import Builder, scalar_of
-from everyo.compiler.lowering.elementwise import LARGEST
-from everyo.compiler.lowering.numbers import with_sign
+from everyo.compiler.lowering.complex_functions import exponential, logarithm, root
+from everyo.compiler.lowering.elementwise import LARGEST, select
 from everyo.compiler.lowering.pairs import PARTS, Operand, Pair, pairing
+from everyo.compiler.lowering.reductions import axes_of, centred, spread
 from everyo.compiler.lowering.table import LOWERINGS
 
 # Primitives that do to each of the two parts what they do to real numbers, with the number of operands, from
@@ -96,10 +97,12 @@ def _ones(b: Builder, op: Op, x: Operand) -> Pair:
 
 
 @pairing("where")
-def _where(b: Builder, op: Op, condition: Operand, x1: Operand, x2: Operand) -> Pair:
+def _where(b: Builder, op: Op, condition: Operand, x1: Operand, x2: Operand) -> Operand:
     holds = truth(b, condition)
+    if op.out.dtype not in PARTS:  # numbers have taken the dtype of the condition
+        return select(b, op, holds, *(v.re if isinstance(v, Pair) else v for v in (x1, x2)))
     pairs = zip(*(parts(b, v, PARTS[op.out.dtype]) for v in (x1, x2)), strict=True)
-    return Pair(*(LOWERINGS["where"](b, real_op(op), holds, *both) for both in pairs))
+    return Pair(*(select(b, real_op(op), holds, *pair) for pair in pairs))
 
 
 @pairing("mean")
@@ -112,6 +115,25 @@ def _mean(b: Builder, op: Op, x: Pair) -> Pair:
     if not count:
         return Pair(*(b.fill(math.nan, op.out.shape, dtype) for _ in range(2)))
     return quotient(b, total, parts(b, b.fill(count, op.out.shape, dtype), dtype))
+
+
+@pairing("var")
+def _var(b: Builder, op: Op, x: Pair) -> Value:
+    return b.map("add", *(LOWERINGS["var"](b, op, part) for part in x))
+
+
+@pairing("std")
+def _std(b: Builder, op: Op, x: Pair) -> Value | None:
+    if not x.re.size:
+        return None
+    axes = axes_of(op, x.re)
+    return spread(b, op, b.map("hypot", *(centred(b, part, axes) for part in x)), axes)
+
+
+@pairing("vector_norm")
+def _vector_norm(b: Builder, op: Op, x: Pair) -> Value | None:
+    norm: Value | None = LOWERINGS["vector_norm"](b, op, b.map("hypot", *x))
+    return norm
 
 
 # ---- parts
@@ -271,24 +293,37 @@ def _square(b: Builder, op: Op, x: Pair) -> Pair:
 
 @pairing("power")
 def _power(b: Builder, op: Op, x1: Operand, x2: Operand) -> Pair | None:
-    """Powers of small whole numbers that are known."""
-    dtype = PARTS[op.out.dtype]
-    re, im = (scalar_of(part) for part in parts(b, x2, dtype))
-    if re is None or im != 0 or not abs(re) <= LARGEST or re != int(re):
+    """Powers of real exponents that are known, but for large whole numbers."""
+    exponent, im = (scalar_of(part) for part in both(b, x2))
+    if exponent is None or im != 0:
         return None
     (base,) = _arithmetic(b, op, x1)
-    if re in (-1, 2):
-        return product(b, base, base) if re == 2 else inverse(b, base)
-    one = parts(b, b.fill(1, op.out.shape, dtype), dtype)
-    if re == 0:
-        return one
-    first = base if re in (1, 3) else one
-    out = _repeated(b, first, base, abs(int(re)) - (first is base))
-    if re < 0:
-        out = quotient(b, one, out)
+    if exponent == int(exponent):
+        return _whole_power(b, base, int(exponent)) if abs(exponent) <= LARGEST else None
+    if exponent == 0.5:
+        return root(b, base)
+    factor, log = b.fill(exponent, op.out.shape, base.re.dtype), logarithm(b, base)
+    re, im = product(b, both(b, factor), log)
+    re = b.map("where", b.map("isinf", log.re), b.map("multiply", factor, log.re), re)
+    return _of_nothing(b, base, exponential(b, Pair(re, im)), exponent > 0)
+
+
+def _of_nothing(b: Builder, base: Pair, power: Pair, vanishes: bool) -> Pair:
+    """Return a power with that of 0, which is 0 or NaN."""
     nothing = b.map("logical_not", truth(b, base))
-    limit = b.constant(0 if re > 0 else math.nan, dtype)
-    return Pair(*(b.map("where", nothing, limit, part) for part in out))
+    limit = b.constant(0 if vanishes else math.nan, base.re.dtype)
+    return Pair(*(b.map("where", nothing, limit, part) for part in power))
+
+
+def _whole_power(b: Builder, base: Pair, n: int) -> Pair:
+    if n in (-1, 2):
+        return product(b, base, base) if n == 2 else inverse(b, base)
+    one = both(b, b.fill(1, base.shape, base.re.dtype))
+    if n == 0:
+        return one
+    first = base if n in (1, 3) else one
+    out = _repeated(b, first, base, abs(n) - (first is base))
+    return _of_nothing(b, base, out if n > 0 else quotient(b, one, out), n > 0)
 
 
 def _repeated(b: Builder, out: Pair, x: Pair, n: int) -> Pair:
@@ -308,30 +343,3 @@ def _matmul(b: Builder, op: Op, x1: Operand, x2: Operand) -> Pair:
     x, y = (parts(b, v, real.out.dtype) for v in (x1, x2))
     re = b.map("subtract", multiply(b, real, x.re, y.re), multiply(b, real, x.im, y.im))
     return Pair(re, b.map("add", multiply(b, real, x.re, y.im), multiply(b, real, x.im, y.re)))
-
-
-# ---- functions
-
-
-@pairing("exp")
-def _exp(b: Builder, op: Op, x: Pair) -> Pair:
-    """``exp(re) (cos(im) + i sin(im))``, which may be finite where ``exp(re)`` overflows."""
-    dtype = x.re.dtype
-    zero = b.constant(0, dtype)
-    limit, moved = (88.0, 140.0) if dtype == np.float32 else (709.0, 1000.0)
-    large = b.map("greater", x.re, b.constant(limit, dtype))
-    below = b.map("where", large, b.map("subtract", x.re, b.constant(moved, dtype)), x.re)
-    size = b.map("exp", below)
-    back = b.map("where", large, b.constant(math.exp(moved / 2), dtype), b.constant(1, dtype))
-    found = []
-    for fn in ("cos", "sin"):
-        turn = b.map("multiply", b.map(fn, x.im), back)
-        found.append(b.map("multiply", b.map("multiply", turn, size), back))
-    re, im = found
-    undirected = b.map("logical_not", b.map("isfinite", x.im))
-    end = b.map("logical_and", undirected, b.map("isinf", x.re))
-    gone = b.map("equal", x.re, b.constant(-math.inf, dtype))
-    re = b.map("where", end, b.map("where", gone, zero, x.re), re)
-    signed = with_sign(b, b.fill(0, x.shape, dtype), x.im)
-    im = b.map("where", b.map("logical_and", gone, undirected), signed, im)
-    return Pair(re, b.map("where", b.map("equal", x.im, zero), x.im, im))  # also beside infinity and NaN

@@ -195,7 +195,8 @@ def _integer_power(b: Builder, x: Value, n: int) -> Value:
 
 
 @lowering("where")
-def _where(b: Builder, op: Op, condition: Value, x1: Value, x2: Value) -> Value:
+def select(b: Builder, op: Op, condition: Value, x1: Any, x2: Any) -> Value:
+    """Return elements of one operand where a condition holds, and of another one elsewhere."""
     return b.map(
         "where", b.broadcast_to(truth(b, condition), op.out.shape), *matched(b, op, (x1, x2), op.out.dtype)
     )

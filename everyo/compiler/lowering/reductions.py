@@ -105,10 +105,15 @@ def _std(b: Builder, op: Op, x: Value) -> Value | None:
     x, axes = b.cast(x, op.out.dtype), axes_of(op, x)
     if not x.size:
         return None
-    norm = norm_of(b, centred(b, x, axes), axes, 2)
-    degrees = math.prod(x.shape[a] for a in axes) - op.params["correction"]
+    return spread(b, op, centred(b, x, axes), axes)
+
+
+def spread(b: Builder, op: Op, distances: Value, axes: tuple[int, ...]) -> Value:
+    """Return the standard deviation of what has such distances from its mean."""
+    norm = norm_of(b, distances, axes, 2)
+    degrees = math.prod(distances.shape[a] for a in axes) - op.params["correction"]
     root = math.sqrt(degrees) if degrees > 0 else math.nan
-    return _finished(b, op, b.map("divide", norm, b.constant(root, x.dtype)))
+    return _finished(b, op, b.map("divide", norm, b.constant(root, distances.dtype)))
 
 
 @lowering("var")
