@@ -131,7 +131,7 @@ GROWING = {
 def test_functions_are_finite_where_exp_of_the_size_is_not(name, dtype):
     edge, least = (88.7, 1e-45) if dtype == "complex64" else (709.7, 5e-324)
     size = np.linspace(-1.2 * edge, 1.2 * edge, 301)
-    large = np.linspace(edge, 2.1 * edge, 50)
+    large = np.append(np.linspace(edge, 2.1 * edge, 50), 1e37)
     points = [
         size + 1j * np.geomspace(1e-3, 1e2, 301),
         large + least * 1j,
@@ -149,7 +149,7 @@ def test_functions_are_finite_where_exp_of_the_size_is_not(name, dtype):
 @pytest.mark.parametrize("f", [eo.log, eo.sqrt])
 def test_logarithms_and_roots_of_all_sizes(f, dtype):
     limits = np.finfo(dtype)
-    sizes = np.geomspace(limits.smallest_subnormal, limits.max / 2, 40).astype(limits.dtype)
+    sizes = np.geomspace(limits.smallest_subnormal, 0.99 * limits.max, 40).astype(limits.dtype)
     turns = np.exp(1j * np.linspace(-3.1, 3.1, 9)).astype(dtype)
     for z in (sizes[:, None] * turns, turns * 0.9999, sizes + 1j * sizes[::-1], -sizes + 1j * sizes[5]):
         x = eo.asarray(z.astype(dtype))
@@ -185,7 +185,7 @@ SHAPED = {
 def test_shapes(name, dtype):
     z = numbers(3, 4, dtype=dtype)
     same(SHAPED[name], z)
-    assert set(calls(SHAPED[name], z)) <= {"argsort"} or name == "std of nothing"
+    assert set(calls(SHAPED[name], z)) <= {"argsort"}
 
 
 @pytest.mark.parametrize("rank", range(4))
@@ -319,15 +319,15 @@ def test_states_that_are_exchanged():
 
     @eo.compile
     def exchange():
-        first, second = a * 1, b * 1
-        a[...] = eo.conj(second)
-        b[...] = eo.conj(first)
-        return eo.abs(first)
+        first, second = eo.conj(a), eo.conj(b)
+        a[...] = second
+        b[...] = first
 
-    size = exchange()
+    places = [x.data.ctypes.data for x in (a, b)]
+    exchange()
     np.testing.assert_array_equal(a.numpy(), old_b.conj())
     np.testing.assert_array_equal(b.numpy(), old_a.conj())
-    agree(size, eo.abs(eo.asarray(old_a)))
+    assert places == [x.data.ctypes.data for x in (a, b)]
 
 
 def test_states_that_are_conjugated():

@@ -123,9 +123,7 @@ def _var(b: Builder, op: Op, x: Pair) -> Value:
 
 
 @pairing("std")
-def _std(b: Builder, op: Op, x: Pair) -> Value | None:
-    if not x.re.size:
-        return None
+def _std(b: Builder, op: Op, x: Pair) -> Value:
     axes = axes_of(op, x.re)
     return spread(b, op, b.map("hypot", *(centred(b, part, axes) for part in x)), axes)
 
