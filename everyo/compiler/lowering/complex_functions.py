@@ -129,6 +129,45 @@ def _cos(b: Builder, op: Op, x: Pair) -> Pair:
     return _hyperbolic(b, b.map("negative", x.im), x.re)[1]
 
 
+def _hyperbolic_tangent(b: Builder, x: Value, y: Value, turn: Value) -> Pair:
+    """Return ``tanh(x + iy)``; beside an infinite `x` the imaginary part is 0 with the sign of `turn`."""
+    size, zero, one = b.map("abs", x), number(b, 0, x), number(b, 1, x)
+    cos, sin = b.map("cos", y), b.map("sin", y)
+    both, undirected = b.map("multiply", sin, cos), b.map("logical_not", b.map("isfinite", y))
+    large = b.map("greater", size, number(b, LIMITS[x.dtype].overflow / 2, x))
+    inside = b.map("where", large, zero, x)
+    sinh, cosh = b.map("sinh", inside), b.map("cosh", inside)
+    squares = [b.map("multiply", part, part) for part in (sinh, cos)]
+    over = b.map("add", *squares)
+    gone = b.map("exp", b.map("multiply", number(b, -2, x), size))
+    far = b.map("multiply", b.map("multiply", number(b, 4, x), both), gone)
+    im = b.map("where", large, far, b.map("divide", both, over))
+    ends = b.map("isinf", x)
+    lost = b.map("logical_and", undirected, b.map("logical_not", ends))
+    limit = b.map("where", lost, number(b, math.nan, x), one)
+    re = b.map("where", large, with_sign(b, limit, x), b.map("divide", b.map("multiply", sinh, cosh), over))
+    still = b.map("logical_and", b.map("equal", x, zero), undirected)
+    im = b.map("where", ends, with_sign(b, b.fill(0, x.shape, x.dtype), turn), im)
+    straight = b.map("logical_and", b.map("equal", y, zero), b.map("isnan", x))
+    return Pair(b.map("where", still, x, re), b.map("where", straight, y, im))
+
+
+@pairing("tanh")
+def _tanh(b: Builder, op: Op, x: Pair) -> Pair:
+    return _hyperbolic_tangent(b, x.re, x.im, x.im)
+
+
+@pairing("tan")
+def _tan(b: Builder, op: Op, x: Pair) -> Pair:
+    """``-i tanh(ix)``."""
+    product = b.map("multiply", b.map("sin", x.re), b.map("cos", x.re))
+    beyond = b.map(
+        "logical_and", b.map("isfinite", x.re), b.map("greater", b.map("abs", x.re), number(b, 1, x.re))
+    )
+    turned = _hyperbolic_tangent(b, b.map("negative", x.im), x.re, b.map("where", beyond, product, x.re))
+    return Pair(turned.im, b.map("negative", turned.re))
+
+
 # ---- logarithms and roots
 
 
