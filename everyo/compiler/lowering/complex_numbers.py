@@ -291,9 +291,9 @@ def _square(b: Builder, op: Op, x: Pair) -> Pair:
 
 @pairing("power")
 def _power(b: Builder, op: Op, x1: Operand, x2: Operand) -> Pair | None:
-    """Powers of real exponents that are known, but for large whole numbers."""
+    """Powers of one real exponent that is known, but for large whole numbers."""
     exponent, im = (scalar_of(part) for part in both(b, x2))
-    if exponent is None or im != 0:
+    if exponent is None or im != 0 or x2.shape or not math.isfinite(exponent):
         return None
     (base,) = _arithmetic(b, op, x1)
     if exponent == int(exponent):
