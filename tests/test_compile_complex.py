@@ -492,6 +492,6 @@ def test_powers():
     with np.errstate(all="ignore"):
         identical(eo.compile(lambda z: z**-2)(huge), huge**-2, 0)
         identical(eo.compile(lambda z: z**np.inf)(huge), huge**np.inf, 0)
-        zeros = eo.asarray(np.array([complex(-0.0, -0.0), 1j]))
+        zeros = eo.asarray(np.array([complex(-0.0, 0.0), 1j]))
         for n in (2, np.array([2.0, 2.0])):
             identical(eo.compile(lambda z, n=n: z**n)(zeros), zeros**n, 1e-15)
