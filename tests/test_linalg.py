@@ -598,3 +598,15 @@ def test_long_matrices_take_no_square_of_their_length(name, shape):
 def test_a_factor_in_the_place_of_the_right_hand_side(shape):
     with pytest.raises(eo.ShapeError, match=r"exchange the two: cholesky_solve\(b, l\)"):
         eo.linalg.cholesky_solve(eo.eye(2), eo.ones(shape))
+
+
+def test_a_tangent_of_a_condition_number_has_a_gradient():
+    x = eo.tensor([[2.0, 1.0], [0.5, 3.0]], dtype=eo.float64)
+    v = eo.tensor([[1.0, 0.0], [0.5, -1.0]], dtype=eo.float64)
+    for p in (None, -2, "nuc", 1):
+
+        def f(x, p=p):
+            return eo.linalg.cond(x, p)
+
+        found = eo.grad(lambda x, f=f: eo.jvp(f, (x,), (v,))[1])(x)
+        agree(found, eo.jvp(eo.grad(f), (x,), (v,))[1].numpy(), rtol=1e-12)

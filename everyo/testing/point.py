@@ -119,7 +119,7 @@ class Point:
 
             return result
 
-        vectors = [rebuild(self.inputs[i], v) for i, v in tangents.items()]
+        vectors = [v if isinstance(v, Tensor) else rebuild(self.inputs[i], v) for i, v in tangents.items()]
         return [jvp(moving(k), primals, vectors)[1] for k in range(len(self.results))]
 
     def demand_same(self, results: Sequence[Tensor]) -> None:

@@ -184,6 +184,7 @@ def _check_call(call: Call, dtype: Any, orders: int) -> bool:
         return True  # the mean of nothing: there is no derivative to differentiate again
     if orders > 1 and call.primitive.jvp is not None:
         _check_recorded_tangents(call, point)
+        _check_tangents_transposed(call, point)
         _check_pullback_of_nothing(call, point)
     function: Callable[..., Any] = call
     arguments: list[Any] = call.points
@@ -289,6 +290,19 @@ def _check_recorded_tangents(call: Call, point: Point) -> None:
     for i, (f, w) in enumerate(zip(found, wanted, strict=True)):
         message = f"the second derivative of input {i} is another when a tangent is differentiated"
         refuse_worst(message, point, i, f, w, _EXACT)
+
+
+def _check_tangents_transposed(call: Call, point: Point) -> None:
+    """Check that a tangent is differentiated in its direction: that of ``<u, J v>`` is ``J' u``."""
+    weights = [wrap(w) for w in point.weights(0)]
+    leaves, results = point.recorded()
+    wanted = pull(results, leaves, weights, False)
+    moving = {i: wrap(v).requires_grad_() for i, v in point.directions(0).items()}
+    found = pull(
+        point.push_tensors([leaf.detach() for leaf in leaves], moving), [*moving.values()], weights, False
+    )
+    for i, f in zip(moving, found, strict=True):
+        refuse_worst(f"the tangent is not linear in that of input {i}", point, i, f, wanted[i], _EXACT)
 
 
 def _check_pullback_of_nothing(call: Call, point: Point) -> None:

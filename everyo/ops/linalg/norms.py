@@ -264,7 +264,7 @@ def _undefined(g: Any) -> Any:
 
 @primitive(
     (lambda g, where: op.where(where, _undefined(g), g), None),
-    (lambda t, where: op.where(where, t * math.nan, t), None),
+    (lambda t, where: op.where(where, op.where(where, t, 0) * math.nan, t), None),  # 0 * nan stays in there
     samples=lambda: [sample((2,), Values([False, False])), sample((), Values(False))],
     batch=batched,
     missing="it is a condition",
