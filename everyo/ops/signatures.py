@@ -20,29 +20,21 @@ def misfit(function: Callable[..., Any], args: Sequence[Any], given: Mapping[str
 
 def explained(function: F) -> F:
     """Return a function with that error in place of Python's; a call takes a tenth of a microsecond more."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **given: Any) -> Any:
-        try:
-            return function(*args, **given)
-        except TypeError as error:
-            trace = error.__traceback__
-            if trace is None or trace.tb_next is not None:  # raised inside of it
-                raise
-            raise misfit(function, args, given) from None
-
-    return cast(F, call)
+    return _answered(function, naming=False)
 
 
 def composed(function: F) -> F:
     """Return a function as `explained` does, whose errors name it and not what it is made of."""
+    return _answered(function, naming=True)
 
+
+def _answered(function: F, naming: bool) -> F:
     @functools.wraps(function)
     def call(*args: Any, **given: Any) -> Any:
         try:
             return function(*args, **given)
         except EveryOError as error:
-            if error.operation == function.__name__:
+            if not naming or error.operation == function.__name__:
                 raise
             raise error.renamed(function.__name__) from None
         except TypeError as error:

@@ -93,7 +93,7 @@ def _pad(b: Builder, op: Op, x: Pair) -> Pair:
 
 @pairing("ones_like")
 def _ones(b: Builder, op: Op, x: Operand) -> Pair:
-    return parts(b, b.fill(1, op.out.shape, PARTS[op.out.dtype]), PARTS[op.out.dtype])
+    return both(b, b.fill(1, op.out.shape, PARTS[op.out.dtype]))
 
 
 @pairing("where")
@@ -114,7 +114,7 @@ def _mean(b: Builder, op: Op, x: Pair) -> Pair:
     dtype = total.re.dtype
     if not count:
         return Pair(*(b.fill(math.nan, op.out.shape, dtype) for _ in range(2)))
-    return quotient(b, total, parts(b, b.fill(count, op.out.shape, dtype), dtype))
+    return quotient(b, total, both(b, b.fill(count, op.out.shape, dtype)))
 
 
 @pairing("var")
@@ -175,8 +175,8 @@ def _sign(b: Builder, op: Op, x: Pair) -> Pair:
         limit = b.map("where", b.map("isinf", part), b.map("sign", part), zero)
         share = b.map("where", nothing, zero, b.map("divide", part, size))
         found.append(b.map("where", infinite, limit, share))
-    both = b.map("logical_and", *(b.map("isinf", part) for part in x))
-    return Pair(*(b.map("where", both, b.constant(math.nan, x.re.dtype), part) for part in found))
+    undefined = b.map("logical_and", *(b.map("isinf", part) for part in x))
+    return Pair(*(b.map("where", undefined, b.constant(math.nan, x.re.dtype), part) for part in found))
 
 
 # ---- questions
@@ -261,7 +261,7 @@ def quotient(b: Builder, x: Pair, y: Pair) -> Pair:
 def inverse(b: Builder, x: Pair) -> Pair:
     """Return what NumPy makes of the power of -1, which at 0 is NaN."""
     straight = b.map("less_equal", b.map("abs", x.im), b.map("abs", x.re))
-    large, small = (b.map("where", straight, *both) for both in (x, x[::-1]))
+    large, small = (b.map("where", straight, *pair) for pair in (x, x[::-1]))
     one, ratio = b.constant(1, x.re.dtype), b.map("divide", small, large)
     size = b.map("add", large, b.map("multiply", small, ratio))
     whole, share = b.map("divide", one, size), b.map("divide", ratio, size)
@@ -281,7 +281,7 @@ def _divide(b: Builder, op: Op, x1: Operand, x2: Operand) -> Pair:
 
 @pairing("reciprocal")
 def _reciprocal(b: Builder, op: Op, x: Pair) -> Pair:
-    return quotient(b, parts(b, b.fill(1, x.shape, x.re.dtype), x.re.dtype), x)
+    return quotient(b, both(b, b.fill(1, x.shape, x.re.dtype)), x)
 
 
 @pairing("square")
