@@ -45,7 +45,7 @@ _UNSCALED = "the scale is 1 there, and the branch is not reached"
 _RATIO = "ratio_or_zero: op.where(zero, 0, x / op.where(zero, 1, y))  ->  x / op.where(zero, 1, y)"
 _PIVOT = "op.real(summed(where * v, -2))  ->  summed(where * v, -2)"
 _REAL = "the largest element of a vector is real"
-_ZEROS = "op.zeros_like(op.matrix_diagonal(x))"
+_ZEROS = "op.zeros_like(op.diagonal(x))"
 _CHAIN = (
     "k * p  ->  k", "k * p  ->  p", "k * p * (m + n)  ->  k * p", "k * p * (m + n)  ->  m + n",
     "k + p  ->  k", "k + p  ->  k - p", "k + p  ->  p", "m * n  ->  m", "m * n  ->  n",

@@ -36,9 +36,11 @@ from everyo.backends.scientific import (
 from everyo.backends.shortcuts import (
     argsort,
     broadcast_to,
+    diagonal,
     flip,
     matrix_transpose,
     permute_dims,
+    ravel,
     reduction,
     reshape,
     swapaxes,
@@ -106,7 +108,8 @@ class NumpyBackend:
         self.xp.where_positive = where_positive
         self.xp.matrix_transpose, self.xp.reshape = matrix_transpose, reshape
         self.xp.permute_dims, self.xp.swapaxes = permute_dims, swapaxes
-        self.xp.real, self.xp.imag, self.xp.flip = attrgetter("real"), attrgetter("imag"), flip
+        self.xp.real, self.xp.imag = attrgetter("real"), attrgetter("imag")
+        self.xp.ravel, self.xp.flip, self.xp.diagonal = ravel, flip, diagonal
         self.xp.where, self.xp.sigmoid, self.xp.erf, self.xp.erfc = where, sigmoid, erf, erfc
         self.xp.logaddexp = quiet_about_nan(np.logaddexp)
         self.xp.logaddexp2 = quiet_about_nan(np.logaddexp2)

@@ -38,6 +38,11 @@ def reshape(x: Any, shape: Any) -> Any:
     return x.reshape(shape)
 
 
+def ravel(x: Any, order: str = "C") -> Any:
+    """Return the elements of `x` along one axis."""
+    return x.ravel(order)
+
+
 def permute_dims(x: Any, axes: tuple[int, ...]) -> Any:
     """Return `x` with its axes in another order."""
     return x.transpose(axes)
@@ -59,6 +64,14 @@ def flip(x: Any, axis: int | Sequence[int]) -> Any:
     """Return `x` in reverse order along some axes, counted from the first."""
     axes = (axis,) if isinstance(axis, int) else axis
     return x[tuple([_REVERSED if i in axes else _WHOLE for i in range(x.ndim)])]
+
+
+def diagonal(x: Any, offset: int = 0) -> Any:
+    """Return a diagonal of the last two axes: a view that can be written to where `x` can, unlike NumPy's."""
+    out = x.diagonal(offset, -2, -1)
+    if x.flags.writeable:
+        out.flags.writeable = True
+    return out
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:

@@ -200,15 +200,16 @@ class Primitive:
         return kernel
 
     def _direct(self, xp: Any) -> Callable[..., Any] | None:
-        """Return the backend's own function if the kernel only hands its operands over to it."""
-        if self.family not in ("elementwise", "discrete", "linear"):
+        """Return the backend's own function if the kernel only hands all that it is given over to it."""
+        if self.family not in ("elementwise", "discrete", "linear") or self.defaults:
             return None
         operands = tuple(object() for _ in self.input_names)
+        params = {name: _Opaque() for name in self.param_names}
         try:
-            called, arguments = self.forward(_Spy(), *operands)
+            called, arguments, named = self.forward(_Spy(), *operands, **params)
         except Exception:  # it does more than that
             return None
-        return getattr(xp, called) if arguments == operands else None
+        return getattr(xp, called) if arguments == operands and named == params else None
 
     def plan(self, mask: int, count: int, needed: int | None = None) -> Plan:
         """Return how to record a call whose `count` inputs need gradients where `mask` has a bit.
@@ -234,8 +235,15 @@ class Primitive:
 class _Spy:
     """A namespace whose functions return their own name and arguments."""
 
-    def __getattr__(self, name: str) -> Callable[..., tuple[str, tuple[Any, ...]]]:
-        return lambda *arguments: (name, arguments)
+    def __getattr__(self, name: str) -> Callable[..., tuple[str, tuple[Any, ...], dict[str, Any]]]:
+        return lambda *arguments, **named: (name, arguments, named)
+
+
+class _Opaque:
+    """A parameter that a kernel may only hand on: no condition can be asked of it."""
+
+    def __bool__(self) -> bool:
+        raise TypeError("a parameter was read")
 
 
 def rule_arguments(rule: Rule) -> tuple[str, ...]:

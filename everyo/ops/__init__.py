@@ -20,6 +20,7 @@ from everyo.ops.transposition import *  # isort: skip
 from everyo.ops.conversion import *  # isort: skip
 from everyo.ops.gathering import *  # isort: skip
 from everyo.ops.rearranging import *  # isort: skip
+from everyo.ops.diagonals import *  # isort: skip
 from everyo.ops.joining import *  # isort: skip
 from everyo.ops.splitting import *  # isort: skip
 from everyo.ops.contraction import *  # isort: skip

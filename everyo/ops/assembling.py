@@ -10,11 +10,12 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_integer, normalize_axes, normalize_axis, normalize_shape
 from everyo.ops.creation import as_tensor, as_tensors
+from everyo.ops.diagonals import diag
 from everyo.ops.docstrings import described
 from everyo.ops.gathering import nonzero
 from everyo.ops.joining import concat
 from everyo.ops.known import is_known
-from everyo.ops.rearranging import diag, flip, tile
+from everyo.ops.rearranging import flip, tile
 from everyo.ops.shape import atleast_1d, expand_dims, ravel, reshape
 from everyo.ops.signatures import composed, explained
 from everyo.ops.sorting import argmax

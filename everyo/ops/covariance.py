@@ -14,9 +14,9 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensor, as_tensors, weak
+from everyo.ops.diagonals import diagonal
 from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
-from everyo.ops.rearranging import diagonal
 from everyo.ops.reductions import conjugate, inexact, real_part
 from everyo.ops.signatures import composed, explained
 from everyo.ops.statistics import correction_of

@@ -12,8 +12,8 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, ShapeError, describe
 from everyo.ops.creation import as_tensors
+from everyo.ops.diagonals import diagonal
 from everyo.ops.labelled import Contraction, contraction, permutation
-from everyo.ops.rearranging import diagonal
 from everyo.ops.shape import apart
 from everyo.ops.signatures import explained
 

@@ -1,4 +1,4 @@
-"""Rearranging: elements turned round, repeated, or picked along diagonals."""
+"""Rearranging: elements turned round, shifted, padded or repeated."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from everyo.core.batching import along, trailing
+from everyo.core.batching import along
 from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_integer, as_integers, normalize_axes, normalize_axis
+from everyo.ops.axes import as_integers, normalize_axes, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, primitive
-from everyo.ops.indexing import DISTINCT
 from everyo.ops.known import is_known
 from everyo.ops.shape import broadcast_to, reshape
 from everyo.ops.signatures import composed, explained
-from everyo.ops.transposition import moveaxis
 
-__all__ = ["diag", "diagonal", "flip", "repeat", "roll", "tile", "trace", "tril", "triu"]
+__all__ = ["flip", "repeat", "roll", "tile"]
 
 Axis = int | Sequence[int] | None
 
@@ -139,243 +137,6 @@ def roll(x: Any, /, shift: int | Sequence[int], axis: Axis = None) -> Tensor:
             normalize_axis(a, x.ndim, "roll") for a in (axis if isinstance(axis, Sequence) else (axis,))
         )
     return apply(_roll, (x,), {"shift": steps, "axis": axes})
-
-
-@linear(
-    lambda g, k: op.tril(g, k=k),
-    samples=lambda: [sample((3, 3), k=0), sample((2, 4, 3), k=-1), sample((2, 3), k=1), sample((0, 2), k=0)],
-    batch=trailing(2),
-)
-def _tril(xp: Any, x: Any, *, k: int) -> Any:
-    return xp.tril(x, k=k)
-
-
-@linear(
-    lambda g, k: op.triu(g, k=k),
-    samples=lambda: [sample((3, 3), k=0), sample((2, 4, 3), k=-1), sample((2, 3), k=1), sample((0, 2), k=0)],
-    batch=trailing(2),
-)
-def _triu(xp: Any, x: Any, *, k: int) -> Any:
-    return xp.triu(x, k=k)
-
-
-@explained
-def tril(x: Any, /, k: int = 0) -> Tensor:
-    """Return the matrices in the last two axes with zeros above the `k`-th diagonal; so is the gradient.
-
-    Parameters
-    ----------
-    x : tensor
-        Its last two axes are rows and columns; a vector is each row of a square matrix.
-    k : int, default 0
-        The last diagonal that is kept: above (positive) or below (negative) the main one.
-
-    Returns
-    -------
-    Tensor
-        Of the shape of `x`, or of the matrix.
-
-    Raises
-    ------
-    ShapeError
-        If `x` is 0-d.
-    DTypeError
-        If `k` is no integer.
-
-    Examples
-    --------
-    >>> import everyo as eo
-    >>> print(eo.tril(eo.ones((2, 2))))
-    [[1. 0.]
-     [1. 1.]]
-    """
-    return apply(_tril, (_matrices(x, "tril", True),), {"k": as_integer(k, "k", "tril")})
-
-
-@explained
-def triu(x: Any, /, k: int = 0) -> Tensor:
-    """Return the matrices in the last two axes with zeros below the `k`-th diagonal; so is the gradient.
-
-    Parameters
-    ----------
-    x : tensor
-        Its last two axes are rows and columns; a vector is each row of a square matrix.
-    k : int, default 0
-        The first diagonal that is kept: above (positive) or below (negative) the main one.
-
-    Returns
-    -------
-    Tensor
-        Of the shape of `x`, or of the matrix.
-
-    Raises
-    ------
-    ShapeError
-        If `x` is 0-d.
-    DTypeError
-        If `k` is no integer.
-
-    Examples
-    --------
-    >>> import everyo as eo
-    >>> print(eo.triu(eo.ones((2, 2)), k=1))
-    [[0. 1.]
-     [0. 0.]]
-    """
-    return apply(_triu, (_matrices(x, "triu", True),), {"k": as_integer(k, "k", "triu")})
-
-
-def _matrices(x: Any, operation: str, vectors: bool = False) -> Tensor:
-    x = as_tensor(x)
-    if vectors and x.ndim == 1:
-        return broadcast_to(x, (x.size, x.size))
-    if x.ndim < 2:
-        raise ShapeError(
-            "there is no matrix",
-            operation=operation,
-            inputs=describe(x),
-            expected="at least two axes",
-            remedy="add axes with expand_dims or reshape",
-        )
-    return x
-
-
-def _diagonal_arrays(x: Tensor, rows: int, columns: int, offset: int) -> tuple[Any, Any]:
-    """Return the row and column numbers of a diagonal of a matrix."""
-    arange = x.backend.xp.arange
-    low, high = max(-offset, 0), max(offset, 0)
-    count = max(min(rows - low, columns - high), 0)
-    return tuple(x.backend.asarray(arange(i, i + count), None, x.device) for i in (low, high))
-
-
-@composed
-def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """Return a diagonal of the matrices in two axes, as the last axis of the result.
-
-    The gradient lands on that diagonal.
-
-    Parameters
-    ----------
-    x : tensor
-        With at least two axes.
-    offset : int, default 0
-        Above (positive) or below (negative) the main diagonal.
-    axis1, axis2 : int, default 0 and 1
-        The axes of rows and columns.
-
-    Returns
-    -------
-    Tensor
-        The other axes of `x`, then the diagonal; empty beyond the corners.
-
-    Raises
-    ------
-    ShapeError
-        If there is no matrix, or the two axes are one.
-    IndexingError, DTypeError
-        If there is no such axis, or it or `offset` is no integer.
-
-    Examples
-    --------
-    >>> import everyo as eo
-    >>> print(eo.diagonal(eo.tensor([[1, 2], [3, 4]])))
-    [1 4]
-    """
-    x = _matrices(x, "diagonal")
-    if x.ndim > 2 or (axis1, axis2) != (0, 1):
-        x = moveaxis(x, (axis1, axis2), (-2, -1))
-    offset = as_integer(offset, "offset", "diagonal")
-    rows, columns = x.shape[-2:]
-    if is_known(x) and getattr(getattr(x.data, "flags", None), "c_contiguous", False):
-        start, step = max(offset, 0) + max(-offset, 0) * columns, columns + 1  # a view in equal steps
-        count = max(min(rows - max(-offset, 0), columns - max(offset, 0)), 0)
-        return reshape(x, (*x.shape[:-2], rows * columns))[..., start : start + count * step : step]
-    arrays = _diagonal_arrays(x, rows, columns, offset)
-    return apply(op.getitem, (x, *arrays), {"index": (Ellipsis, DISTINCT, DISTINCT)})
-
-
-@explained
-def diag(x: Any, /, k: int = 0) -> Tensor:
-    """Return the matrix with the vector `x` on its `k`-th diagonal, or the `k`-th diagonal of a matrix.
-
-    The two are each other's gradient.
-
-    Parameters
-    ----------
-    x : tensor
-        A vector or a matrix.
-    k : int, default 0
-        Which diagonal: above (positive) or below (negative) the main one.
-
-    Returns
-    -------
-    Tensor
-        A square matrix with ``len(x) + abs(k)`` rows, or a vector.
-
-    Raises
-    ------
-    ShapeError
-        If `x` has neither one nor two axes.
-    DTypeError
-        If `k` is no integer.
-
-    Examples
-    --------
-    >>> import everyo as eo
-    >>> print(eo.diag(eo.tensor([1, 2])))
-    [[1 0]
-     [0 2]]
-    """
-    x, k = as_tensor(x), as_integer(k, "k", "diag")
-    if x.ndim == 2:
-        return diagonal(x, k)
-    if x.ndim != 1:
-        raise ShapeError(
-            "neither vector nor matrix",
-            operation="diag",
-            inputs=describe(x),
-            expected="1 or 2 axes",
-            remedy="use eo.diagonal for more axes, or eo.vmap over the first ones",
-        )
-    n = x.size + abs(k)
-    arrays = _diagonal_arrays(x, n, n, k)
-    return apply(op.assemble, (x, *arrays), {"indices": ((DISTINCT, DISTINCT),), "shape": (n, n)})
-
-
-@explained
-def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: Any = None) -> Tensor:
-    """Return the sum of a diagonal of the matrices in two axes; the gradient lands on that diagonal.
-
-    Parameters
-    ----------
-    x : tensor
-        With at least two axes.
-    offset : int, default 0
-        Above (positive) or below (negative) the main diagonal.
-    axis1, axis2 : int, default 0 and 1
-        The axes of rows and columns.
-    dtype : dtype-like, optional
-        The dtype to sum in. By default that of `x`; small integers and booleans grow to int64.
-
-    Returns
-    -------
-    Tensor
-        The other axes of `x`.
-
-    Raises
-    ------
-    ShapeError
-        If there is no matrix, or the two axes are one.
-    IndexingError, DTypeError
-        If there is no such axis, or it or `offset` is no integer.
-
-    Examples
-    --------
-    >>> import everyo as eo
-    >>> print(eo.trace(eo.tensor([[1, 2], [3, 4]])))
-    5
-    """
-    return diagonal(x, offset, axis1, axis2).sum(axis=-1, dtype=dtype)
 
 
 def _pad_batch(pad: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:

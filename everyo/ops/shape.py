@@ -15,7 +15,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_integers, as_list, normalize_axes, normalize_axis, normalize_shape
 from everyo.ops.creation import as_tensor
-from everyo.ops.families import linear
+from everyo.ops.families import linear, public
 from everyo.ops.signatures import composed, explained, misfit
 
 __all__ = [
@@ -80,6 +80,11 @@ def _reshape_batch(reshape: Any, inputs: Any, batched: Any, size: int, params: A
     return reshape(*inputs, shape=(size, *params["shape"]))
 
 
+def _ravel_batch(ravel: Any, inputs: Any, batched: Any, size: int, params: Any) -> Any:
+    (x,) = inputs
+    return op.reshape(x, shape=(size, math.prod(x.shape[1:])))
+
+
 @linear(
     lambda g, x_shape: op.sum_to(g, shape=x_shape, dtype=g.dtype),
     samples=lambda: [sample((3,), shape=(2, 3)), sample((2, 1), shape=(2, 3)), sample((), shape=(0, 2))],
@@ -87,7 +92,7 @@ def _reshape_batch(reshape: Any, inputs: Any, batched: Any, size: int, params: A
     explain=_explain_broadcast_to,
 )
 def _broadcast_to(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
-    return xp.broadcast_to(x, shape)
+    return xp.broadcast_to(x, shape=shape)
 
 
 @linear(
@@ -96,7 +101,7 @@ def _broadcast_to(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
     batch=_reshape_batch,
 )
 def _reshape(xp: Any, x: Any, *, shape: tuple[int, ...]) -> Any:
-    return xp.reshape(x, shape)
+    return xp.reshape(x, shape=shape)
 
 
 def apart(x: Tensor) -> Tensor:
@@ -162,16 +167,21 @@ def reshape(x: Any, /, shape: int | Sequence[int], *surplus: Never, copy: bool |
 def _resolve(x: Tensor, shape: Any) -> tuple[int, ...]:
     """Return a new shape for `x` with its -1 worked out."""
     sizes = shape if type(shape) is tuple else tuple(as_list(shape))
-    if set(map(type, sizes)) <= {int} and min(sizes, default=0) >= 0 and math.prod(sizes) == x.size:
+    known, free = 1, -1
+    for i, n in enumerate(sizes):
+        if n.__class__ is not int:
+            return _resolve(x, as_integers(sizes, "a size", "reshape"))
+        if n >= 0:
+            known *= n
+        elif n == -1 and free < 0:
+            free = i
+        else:
+            normalize_shape([0 if k == -1 else k for k in sizes], "reshape")  # refuses others below 0
+            known = 0  # one more -1 than can be worked out
+    size = x.size
+    if free < 0 and known == size:
         return sizes
-    sizes = as_integers(sizes, "a size", "reshape")
-    free = [i for i, n in enumerate(sizes) if n == -1]
-    sizes = normalize_shape([1 if i in free else n for i, n in enumerate(sizes)], "reshape")
-    known, size = math.prod(sizes), x.size
-    if len(free) == 1 and known and size % known == 0:
-        i = free[0]
-        return (*sizes[:i], size // known, *sizes[i + 1 :])
-    if free or known != size:
+    if free < 0 or not known or size % known:
         raise ShapeError(
             "the elements do not fill this shape",
             operation="reshape",
@@ -180,7 +190,7 @@ def _resolve(x: Tensor, shape: Any) -> tuple[int, ...]:
             found=str(shape),
             remedy="use -1 for one size, to have it computed",
         )
-    return sizes
+    return (*sizes[:free], size // known, *sizes[free + 1 :])
 
 
 def flatten(x: Any, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
@@ -230,7 +240,13 @@ def flatten(x: Any, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     return reshape(x, (*x.shape[:start], joined, *x.shape[end + 1 :]))
 
 
-def ravel(x: Any, /) -> Tensor:
+@public
+@linear(
+    lambda g, x_shape: op.reshape(g, shape=x_shape),
+    samples=lambda: [sample((2, 3)), sample((0, 2)), sample(())],
+    batch=_ravel_batch,
+)
+def ravel(xp: Any, x: Any) -> Any:
     """Return the elements as one axis; the gradient is reshaped back.
 
     Parameters
@@ -254,8 +270,7 @@ def ravel(x: Any, /) -> Tensor:
     >>> print(eo.ravel(eo.tensor([[1, 2], [3, 4]])))
     [1 2 3 4]
     """
-    x = as_tensor(x)
-    return apply(_reshape, (x,), {"shape": (x.size,)})
+    return xp.ravel(x)
 
 
 @explained
@@ -289,9 +304,8 @@ def squeeze(x: Any, /, axis: int | Sequence[int] | None = None) -> Tensor:
     """
     x = as_tensor(x)
     if axis is None:
-        axes: Sequence[int] = [i for i, n in enumerate(x.shape) if n == 1]
-    else:
-        axes = normalize_axes(axis, x.ndim, "squeeze")
+        return apply(_reshape, (x,), {"shape": tuple([n for n in x.shape if n != 1])})
+    axes = normalize_axes(axis, x.ndim, "squeeze")
     if any(x.shape[i] != 1 for i in axes):
         raise ShapeError(
             "only an axis of size 1 can be removed",

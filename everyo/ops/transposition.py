@@ -39,7 +39,7 @@ def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
     batch=_transpose_batch,
 )
 def _transpose(xp: Any, x: Any, *, axes: tuple[int, ...]) -> Any:
-    return xp.permute_dims(x, axes)
+    return xp.permute_dims(x, axes=axes)
 
 
 @public
@@ -114,7 +114,7 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None, *surplus: Never, **u
     x = as_tensor(x)
     if axes is None:
         return apply(_transpose, (x,), {"axes": tuple(range(x.ndim - 1, -1, -1))})
-    named = axes if isinstance(axes, Iterable) else (axes,)
+    named = axes if axes.__class__ is tuple or isinstance(axes, Iterable) else (axes,)
     order = tuple([normalize_axis(a, x.ndim, "transpose") for a in named])
     if len(order) != x.ndim or len(set(order)) != x.ndim:
         raise ShapeError(

@@ -21,9 +21,10 @@ from everyo.compiler.lowering.table import LOWERINGS
 EACH: dict[str, int | None] = {
     **dict.fromkeys(
         ("add", "subtract", "negative", "positive", "stop_gradient", "alias", "copy", "to_device",
-         "zeros_like", "reshape", "broadcast_to", "transpose", "matrix_transpose", "flip", "roll", "tril",
-         "triu", "concat", "stack", "fill_blocks", "delay", "sliding_windows", "overlap_add", "window_view",
-         "cumsum", "differences", "spread_differences", "sum", "sum_to")
+         "zeros_like", "ravel", "reshape", "broadcast_to", "transpose", "matrix_transpose", "diagonal",
+         "trace", "flip", "roll", "tril", "triu", "concat", "stack", "fill_blocks", "delay",
+         "sliding_windows", "overlap_add", "window_view", "cumsum", "differences", "spread_differences",
+         "sum", "sum_to")
     ),
     "getitem": 1, "take_along_axis": 1, "scatter_along_axis": 1, "delete": 1, "index_update": 2, "insert": 2,
 }  # fmt: skip

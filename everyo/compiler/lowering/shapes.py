@@ -10,9 +10,10 @@ from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.builder import Builder
 from everyo.compiler.lowering.scans import delayed
 from everyo.compiler.lowering.table import lowering
+from everyo.ops.diagonals import places
 
 
-@lowering("reshape")
+@lowering("reshape", "ravel")
 def _reshape(b: Builder, op: Op, x: Value) -> Value:
     return b.reshape(x, op.out.shape)
 
@@ -36,6 +37,16 @@ def _matrix_transpose(b: Builder, op: Op, x: Value) -> Value:
 @lowering("flip")
 def _flip(b: Builder, op: Op, x: Value) -> Value:
     return b.flip(x, [a % len(x.shape) for a in op.params["axis"]])
+
+
+@lowering("diagonal", "trace")
+def _diagonal(b: Builder, op: Op, x: Value) -> Value:
+    *lead, rows, columns = x.shape
+    at = places(x.shape, op.params["offset"])
+    counts = (*lead, len(range(at.start, at.stop, at.step)))
+    flat = b.reshape(x, (*lead, rows * columns))
+    out = b.slice(flat, (*(0 for _ in lead), at.start), counts, (*(1 for _ in lead), at.step))
+    return out if op.name == "diagonal" else b.reduce("sum", b.cast(out, op.out.dtype), [len(lead)])
 
 
 @lowering("roll")

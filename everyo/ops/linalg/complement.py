@@ -25,9 +25,9 @@ def _complement_vjp(g: Any, q: Any, out: Any) -> Any:
     h = conjugate(g)
     x = adjoint(out) @ h
     if x.dtype.kind == "c":
-        h = steadied(h, out, op.imag(op.matrix_diagonal(x)))
+        h = steadied(h, out, op.imag(op.diagonal(x)))
         x = adjoint(out) @ h
-    values = op.real(op.zeros_like(op.matrix_diagonal(x)))  # all equal: the basis may turn as a whole
+    values = op.real(op.zeros_like(op.diagonal(x)))  # all equal: the basis may turn as a whole
     unknown = op.over_gaps(x, None, values, op.frozen(out), skew=True)
     return conjugate(out @ (unknown @ (adjoint(out) @ q) - adjoint(h) @ _dual(q)))
 

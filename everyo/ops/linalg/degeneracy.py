@@ -168,7 +168,7 @@ def _over_gaps_dw(t: Any, x: Any, gw: Any, w: Any, v: Any, skew: bool) -> Any:
 
 
 def _diagonal_part(g: Any, gw_dtype: Any) -> Any:
-    return of_kind(op.matrix_diagonal(g), gw_dtype)
+    return of_kind(op.diagonal(g), gw_dtype)
 
 
 @primitive(

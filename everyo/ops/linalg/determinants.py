@@ -121,7 +121,7 @@ def _third(x: Any, e: Any, f: Any) -> Any:
         return op.zeros_like(x)
     b = op.inv(x, strict=False)
     be, bf = b @ e, b @ f
-    te, tf = (_spread(summed(op.matrix_diagonal(m))) for m in (be, bf))
+    te, tf = (_spread(summed(op.diagonal(m))) for m in (be, bf))
     tef = _spread(_total(be * op.matrix_transpose(bf)))
     inner = (te * tf - tef) * b - te * (bf @ b) - tf * (be @ b) + be @ bf @ b + bf @ be @ b
     return _spread(op.det(x)) * op.matrix_transpose(inner)

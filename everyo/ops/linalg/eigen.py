@@ -76,7 +76,7 @@ def _eig_jvp(t: Any, out: Any) -> tuple[Any, Any]:
     e = op.basis_inverse(v) @ t @ v
     change = v @ op.over_gaps(e, None, w, op.frozen(v), skew=False)
     change = change - v * row(summed(conjugate(v) * change, -2))
-    return op.matrix_diagonal(e), change + v * row(turned(change, v)) * 1j
+    return op.diagonal(e), change + v * row(turned(change, v)) * 1j
 
 
 def _eig_specs(examples: Sequence[Any], params: dict[str, Any]) -> list[Any]:

@@ -42,7 +42,7 @@ def _eigh_vjp(g: dict[int, Any], out: Any) -> Any:
     h = conjugate(g[1])
     x = adjoint(v) @ h
     if x.dtype.kind == "c":
-        x = adjoint(v) @ steadied(h, v, op.imag(op.matrix_diagonal(x)))
+        x = adjoint(v) @ steadied(h, v, op.imag(op.diagonal(x)))
     core = op.over_gaps(x, g.get(0), w, op.frozen(v), skew=True)
     return conjugate(v @ core @ adjoint(v))
 
@@ -53,7 +53,7 @@ def _eigh_jvp(t: Any, out: Any) -> tuple[Any, Any]:
     change = v @ op.over_gaps(e, None, w, op.frozen(v), skew=False)
     if v.dtype.kind == "c":
         change = change + v * row(turned(change, v)) * 1j
-    return real_part(op.matrix_diagonal(e)), change
+    return real_part(op.diagonal(e)), change
 
 
 def _eigh_specs(examples: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -113,7 +113,7 @@ def _operand(x: Any, triangle: str | None, operation: str) -> Tensor:
             remedy="leave UPLO out for a matrix that is given whole",
         )
     strict = op.tril(x, k=-1) if triangle == "L" else op.triu(x, k=1)
-    diagonal = op.diagonal_matrix(op.matrix_diagonal(x))
+    diagonal = op.diagonal_matrix(op.diagonal(x))
     return strict + adjoint(strict) + diagonal
 
 

@@ -165,7 +165,7 @@ def _lstsq_jvp(tangents: Any, a: Any, b: Any, out: Any, rcond: Any) -> tuple[Any
     if cuts(a, rcond):
         change = change + adjoint(_cut_share(a, p, ta, rcond)) @ b
     u, s, vh = op.svd(a)
-    moved = real_part(op.matrix_diagonal(adjoint(u) @ ta @ adjoint(vh))) * op.nonzero_values(s)
+    moved = real_part(op.diagonal(adjoint(u) @ ta @ adjoint(vh))) * op.nonzero_values(s)
     return (change if tb is None else change + p @ tb), moved
 
 

@@ -60,13 +60,13 @@ def right_divided(x: Any, r: Any) -> Any:
 
 def _imaginary_diagonal(x: Any) -> Any:
     """Return the matrices with i times the imaginary part of the diagonal, for complex ones alone."""
-    return op.diagonal_matrix(op.imag(op.matrix_diagonal(x)) * 1j)
+    return op.diagonal_matrix(op.imag(op.diagonal(x)) * 1j)
 
 
 def _mirrored(x: Any) -> Any:
     """Return Hermitian matrices with the upper triangle of `x`."""
     upper = op.triu(x, k=1)
-    return upper + adjoint(upper) + op.diagonal_matrix(real_part(op.matrix_diagonal(x)))
+    return upper + adjoint(upper) + op.diagonal_matrix(real_part(op.diagonal(x)))
 
 
 def _qr_vjp(g: dict[int, Any], out: Any) -> Any:

@@ -38,7 +38,7 @@ BLOCK = 64  # rows that are eliminated at a time; what is left is products of ma
 
 def _half(x: Any) -> Any:
     """Return the lower triangle with half of the diagonal."""
-    return op.tril(x, k=-1) + op.diagonal_matrix(op.matrix_diagonal(x) * 0.5)
+    return op.tril(x, k=-1) + op.diagonal_matrix(op.diagonal(x) * 0.5)
 
 
 def _solved(l: Any, x: Any) -> Any:

@@ -8,14 +8,13 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops import rearranging
+from everyo.ops import diagonals
 from everyo.ops.axes import as_integer
 from everyo.ops.contraction import matmul, tensordot, vecdot
 from everyo.ops.contraction import outer as _outer_of_all
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.linalg.solving import inv
 from everyo.ops.products import cross, kron, matvec, vecmat
-from everyo.ops.reductions import in_dtype
 from everyo.ops.shape import apart
 from everyo.ops.signatures import composed, explained
 from everyo.ops.transposition import matrix_transpose
@@ -53,10 +52,10 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
     >>> print(eo.linalg.diagonal(eo.tensor([[1, 2], [3, 4]]), offset=1))
     [2]
     """
-    return rearranging.diagonal(x, offset, -2, -1)
+    return diagonals.diagonal(x, offset, -2, -1)
 
 
-@explained
+@composed
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     """Return the sum of a diagonal of each of the matrices in the last two axes.
 
@@ -85,7 +84,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     >>> print(eo.linalg.trace(eo.tensor([[1, 2], [3, 4]])))
     5
     """
-    return in_dtype(lambda d: d.sum(axis=-1), diagonal(x, offset=offset), dtype)
+    return diagonals.trace(x, offset, -2, -1, dtype=dtype)
 
 
 @explained

@@ -57,7 +57,7 @@ def _svd_vjp(g: dict[int, Any], out: Any) -> Any:
     hv = op.matrix_transpose(g[2]) if 2 in g else op.zeros_like(v)
     xu, xv = adjoint(u) @ hu, vh @ hv
     if xu.dtype.kind == "c":
-        hu = steadied(hu, u, op.imag(op.matrix_diagonal(xu + xv)))
+        hu = steadied(hu, u, op.imag(op.diagonal(xu + xv)))
         xu = adjoint(u) @ hu
     vectors = _both(u, v)
     gs = None
@@ -88,7 +88,7 @@ def _svd_jvp(t: Any, out: Any) -> tuple[Any, Any, Any]:
     if u.dtype.kind == "c":
         rates = row(turned(du, u)) * 1j
         du, dv = du + u * rates, dv + v * rates
-    return du, real_part(op.matrix_diagonal(e)), adjoint(dv)
+    return du, real_part(op.diagonal(e)), adjoint(dv)
 
 
 def _svd_specs(examples: Sequence[Any], params: dict[str, Any]) -> list[Any]:
