@@ -26,7 +26,7 @@ every_primitive = pytest.mark.parametrize(
 class Job:
     """One call of a primitive on arrays, as a function of those that are no Python numbers.
 
-    `kind` is "value", "vjp" or "jvp"; the directions are functions of the inputs and results.
+    `kind` is "value", "vjp" or "jvp" (with the value); directions are functions of the inputs and results.
     """
 
     def __init__(self, call, kind):
@@ -52,7 +52,7 @@ class Job:
         if self.kind == "value":
             return function(*points)
         if self.kind == "jvp":
-            return eo.jvp(function, points, [direction(x, 0.5) for x in points])[1]
+            return eo.jvp(function, points, [direction(x, 0.5) for x in points])
         out, back = eo.vjp(function, *points)
         return back(tuple(direction(x, 1.5) for x in out) if isinstance(out, tuple) else direction(out, 1.5))
 
@@ -69,13 +69,14 @@ def jobs_of(primitive, arrays_of_call, dtype, derivatives=True, most=None):
     for sample in primitive.samples()[:most]:
         call = Call(primitive, sample, dtype)
         call.arrays = arrays_of_call(call)
-        kinds = ["value", "vjp", "jvp"] if derivatives and call.wrt else ["value"]
-        for job in (Job(call, kind) for kind in kinds):
-            try:
-                jobs.append((job, eager(job)))
-            except (EveryOError, TypeError, ValueError):
-                assert job.kind == "value", str(job)
-                break
+        try:
+            value = eager(Job(call, "value"))
+        except (EveryOError, TypeError, ValueError):
+            continue
+        if derivatives and call.wrt:
+            jobs += [(job, eager(job)) for job in (Job(call, "vjp"), Job(call, "jvp"))]
+        else:
+            jobs.append((Job(call, "value"), value))
     return jobs
 
 
