@@ -222,6 +222,19 @@ def test_what_scipy_alone_has(wrong, remedy):
         eo.grad(lambda x: eo.sum(wrong(x)))(X)
 
 
+@pytest.mark.parametrize("transform", [eo.grad, lambda f: eo.vmap(eo.grad(f)), eo.hessian])
+def test_an_attribute_that_is_there_but_was_not_found(transform):
+    """What Python makes of an error that code in C left behind and went on, if a lookup meets it first."""
+
+    def wrong(x):
+        raise AttributeError("no attribute 'real'", name="real", obj=1.0)
+
+    with pytest.raises(eo.GraphStateError, match=r"eo\.implicit\.custom_root"):
+        transform(wrong)(eo.ones(3))
+    with pytest.raises(AttributeError, match="unreal"):
+        transform(lambda x: x.data.unreal)(eo.ones(3))
+
+
 def test_a_line_that_says_nothing():
     with pytest.raises(eo.GraphStateError, match=r"x\.detach\(\)\.numpy\(\)"):
         eo.grad(lambda x: x.numpy().sum())(X)

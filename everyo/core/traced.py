@@ -87,7 +87,8 @@ def reveal(error: BaseException) -> None:
     """Raise the error of this package that another one hides.
 
     NumPy has one of its own in ``a[i] = x``, with an array a. Code in C that calls back without a look at an
-    error, such as SciPy's ``brentq``, gets a SystemError from Python.
+    error, such as SciPy's ``brentq``, gets a SystemError from Python; or an attribute that is there is not
+    found, and nothing is left of the first error.
     """
     cause = error.__cause__
     assigned = type(error) is ValueError and str(error).startswith("setting an array element")
@@ -95,6 +96,14 @@ def reveal(error: BaseException) -> None:
     if (assigned or called) and isinstance(cause, EveryOError):
         error.__cause__ = None
         raise cause.with_traceback(error.__traceback__) from None
+    if type(error) is AttributeError and error.name is not None and hasattr(error.obj, error.name):
+        raise GraphStateError(
+            "compiled code from elsewhere was given a tensor and did not see that it cannot be converted",
+            operation="float",
+            expected="functions of eo, or of libraries that take tensors",
+            found="code that goes on after an error",
+            remedy="for a solver in C use eo.implicit.custom_root around it; else eo.custom_vjp",
+        ).with_traceback(error.__traceback__) from None
 
 
 class Interpreter:
