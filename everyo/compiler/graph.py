@@ -136,8 +136,9 @@ class Graph:
         """Return for each value the operations that read it, in order, once for each reading."""
         found: dict[Value, list[Op]] = {}
         for op in self.ops:
-            for value in op.operands:
-                found.setdefault(value, []).append(op)
+            for value in op.inputs:
+                if value is not None:
+                    found.setdefault(value, []).append(op)
         return found
 
     def live(self, outputs: Sequence[Value]) -> set[Value]:
@@ -210,14 +211,14 @@ def verify(graph: Graph, core: bool = False, outer: frozenset[Value] = frozenset
     """Raise CompileError unless `graph` is in single-assignment form, typed and, with `core`, lowered."""
     known = set(outer) | set(graph.inputs)
     for position, op in enumerate(graph.ops):
-        for value in op.operands:
-            if value not in known:
+        for value in op.inputs:
+            if value is not None and value not in known:
                 raise _broken(f"operand of {op.name} (operation {position}) is used before it is made")
         if core and op.name not in CORE:
             raise _broken(f"{op.name} is no core operation")
         if core and not _takes(CORE[op.name], len(op.inputs)):
             raise _broken(f"{op.name} has {len(op.inputs)} operands")
-        if core and op.name == "map" and any(v.shape != op.out.shape for v in op.operands):
+        if core and op.name == "map" and {v.shape for v in op.inputs if v is not None} - {op.out.shape}:
             raise _broken(f"the operands of map {op.params.get('fn')} have other shapes than its result")
         for param in op.params.values():
             if isinstance(param, Graph):

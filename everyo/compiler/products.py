@@ -32,7 +32,7 @@ def accumulate_products(graph: Graph) -> Graph:
     kept: list[Op] = []
     for op in graph.ops:
         found = None
-        if op.name == "map" and op.out in users.keys() | outputs:
+        if op.name == "map" and (op.out in users or op.out in outputs):
             found = _scaled(op, taken) or _summed(op, taken, lies(op.out))
         if found is not None:
             product, alpha, added = found
