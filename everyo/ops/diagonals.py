@@ -126,12 +126,17 @@ def _matrices(x: Any, operation: str, axes: tuple[int, int] = (-2, -1)) -> Tenso
     return x if last else moveaxis(x, axes, (-2, -1))
 
 
+def length(shape: Sequence[int], offset: int) -> int:
+    """Return how many elements a diagonal of a matrix has."""
+    rows, columns = shape[-2:]
+    return max(min(rows - max(-offset, 0), columns - max(offset, 0)), 0)
+
+
 def places(shape: Sequence[int], offset: int) -> slice:
     """Return where a diagonal lies in a matrix whose rows follow each other: in equal steps."""
-    rows, columns = shape[-2:]
-    above, below = max(offset, 0), max(-offset, 0)
-    start, step = above + below * columns, columns + 1
-    return slice(start, start + max(min(rows - below, columns - above), 0) * step, step)
+    columns = shape[-1]
+    start, step = max(offset, 0) + max(-offset, 0) * columns, columns + 1
+    return slice(start, start + length(shape, offset) * step, step)
 
 
 def _on_diagonal(g: Any, x_shape: tuple[int, ...], offset: int) -> Any:
@@ -144,14 +149,12 @@ def _on_diagonal(g: Any, x_shape: tuple[int, ...], offset: int) -> Any:
 
 def _on_all_of_it(g: Any, x_shape: tuple[int, ...], offset: int) -> Any:
     """Return zeros of a shape with the numbers of `g`, each all along a diagonal of the last two axes."""
-    index = places(x_shape, offset)
-    count = len(range(index.start, index.stop, index.step))
-    repeated = op.broadcast_to(op.reshape(g, shape=(*g.shape, 1)), shape=(*g.shape, count))
+    repeated = op.broadcast_to(op.reshape(g, shape=(*g.shape, 1)), shape=(*g.shape, length(x_shape, offset)))
     return _on_diagonal(repeated, x_shape, offset)
 
 
 def _diagonal_samples() -> list[Any]:
-    cases = [((3, 3), 0), ((2, 4, 3), 1), ((3, 4), -2), ((2, 2), -5), ((2, 0), 0)]
+    cases = [((3, 3), 0), ((2, 4, 3), 1), ((3, 4), -2), ((4, 2), -3), ((2, 2), -5), ((2, 0), 0)]
     return [sample(shape, offset=offset) for shape, offset in cases]
 
 

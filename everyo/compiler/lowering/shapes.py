@@ -10,7 +10,7 @@ from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.builder import Builder
 from everyo.compiler.lowering.scans import delayed
 from everyo.compiler.lowering.table import lowering
-from everyo.ops.diagonals import places
+from everyo.ops.diagonals import length, places
 
 
 @lowering("reshape", "ravel")
@@ -43,7 +43,7 @@ def _flip(b: Builder, op: Op, x: Value) -> Value:
 def _diagonal(b: Builder, op: Op, x: Value) -> Value:
     *lead, rows, columns = x.shape
     at = places(x.shape, op.params["offset"])
-    counts = (*lead, len(range(at.start, at.stop, at.step)))
+    counts = (*lead, length(x.shape, op.params["offset"]))
     flat = b.reshape(x, (*lead, rows * columns))
     out = b.slice(flat, (*(0 for _ in lead), at.start), counts, (*(1 for _ in lead), at.step))
     return out if op.name == "diagonal" else b.reduce("sum", b.cast(out, op.out.dtype), [len(lead)])
