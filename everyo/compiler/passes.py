@@ -9,6 +9,7 @@ from everyo.compiler.again import compute_again
 from everyo.compiler.graph import Graph, Op, Value, transposed
 from everyo.compiler.layout import read_in_order, spell_out
 from everyo.compiler.products import accumulate_products
+from everyo.compiler.rounding import keep_apart
 from everyo.compiler.scans.products import products_behind
 from everyo.compiler.scans.results import keep_results
 from everyo.compiler.scans.unused import drop_unused
@@ -70,6 +71,7 @@ def _swapped(value: Value, ops: list[Op]) -> Value:
 
 
 PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
+    ("products kept apart", keep_apart),
     ("products turned", turn_products),
     ("results of loops kept", keep_results),
     ("loops without what is unused", drop_unused),

@@ -79,7 +79,8 @@ class Elements:
 
     def _map(self, op: Op, idx: Sequence[Index]) -> str:
         operands = [self.element(v, idx) for v in op.operands]
-        return scalar.apply(self.f, op.params["fn"], operands, op.operands[-1].dtype, op.out.dtype)
+        source, apart = op.operands[-1].dtype, "apart" in op.params
+        return scalar.apply(self.f, op.params["fn"], operands, source, op.out.dtype, apart)
 
     _again = _map
 
@@ -242,7 +243,9 @@ class Elements:
         total: str | None = None
         for inner in np.ndindex(*(value.shape[a] for a in axes)):
             x = self.element(value, inserted(idx, axes, inner))
-            total = x if total is None else combine(self.f, op.params["kind"], total, x, op.out.dtype)
+            total = (
+                x if total is None else combine(self.f, op.params["kind"], total, x, op.out.dtype, apart=True)
+            )
         assert total is not None
         return total
 
@@ -278,10 +281,15 @@ def identity(kind: str, dtype: Any) -> str:
     return literal(0 if kind == "sum" and dtype.kind != "f" else value, dtype)
 
 
-def combine(f: Function, kind: str, a: str, b: str, dtype: Any, reorder: bool = False) -> str:
-    """Return one step of a reduction; `reorder` allows a sum to be taken in lanes."""
+def combine(
+    f: Function, kind: str, a: str, b: str, dtype: Any, reorder: bool = False, apart: bool = False
+) -> str:
+    """Return one step of a reduction; `reorder` allows a sum to be taken in lanes.
+
+    With `apart` a product that is added is rounded first.
+    """
     dtype = np.dtype(dtype)
-    type, flags = type_of(dtype), "reassoc contract " if reorder else "contract "
+    type, flags = type_of(dtype), "reassoc contract " if reorder else "" if apart else "contract "
     make = f.make if reorder else f.pure
     match kind, dtype.kind:
         case "sum", "f":

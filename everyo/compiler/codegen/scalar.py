@@ -23,8 +23,11 @@ INTRINSICS = {"abs": "fabs", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "
               "round": "roundeven"}  # fmt: skip
 
 
-def apply(f: Function, fn: str, operands: Sequence[str], source: Any, dtype: Any) -> str:
-    """Write ``fn(*operands)``; `source` is the dtype of the last operand, `dtype` that of the result."""
+def apply(f: Function, fn: str, operands: Sequence[str], source: Any, dtype: Any, apart: bool = False) -> str:
+    """Write ``fn(*operands)``; `source` is the dtype of the last operand, `dtype` that of the result.
+
+    A sum that is kept `apart` from the products it adds is not contracted with one of them.
+    """
     source, dtype = np.dtype(source), np.dtype(dtype)
     rule = _RULES.get(fn)
     if rule is not None:
@@ -34,7 +37,8 @@ def apply(f: Function, fn: str, operands: Sequence[str], source: Any, dtype: Any
     kind = type_of(source)
     if source.kind == "f":
         if fn in FLOAT:
-            return f.pure(f"{FLOAT[fn]} contract {kind} {operands[0]}, {operands[1]}")
+            flags = "" if apart else "contract "
+            return f.pure(f"{FLOAT[fn]} {flags}{kind} {operands[0]}, {operands[1]}")
         if fn in INTRINSICS:
             return intrinsic(f, INTRINSICS[fn], source, *operands)
         return function(f, fn, source, *operands)
