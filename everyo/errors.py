@@ -172,13 +172,17 @@ def user_source(frame: FrameType) -> str:
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()
 
 
-def user_expression(frame: FrameType) -> str:
-    """Return the part of a frame's line that is running, or an empty string where it is not known."""
+def user_expression(frame: FrameType, after: bool = False) -> str:
+    """Return the part of a frame's line that is running, or an empty string where it is not known.
+
+    With `after` it is what follows that part on the line.
+    """
     place = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
     if place is None or place[0] is None or place[0] != place[1] or place[0] != frame.f_lineno:
         return ""
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
-    return line.encode()[place[2] : place[3]].decode(errors="replace")  # the file may have changed
+    part = slice(place[3], None) if after else slice(place[2], place[3])
+    return line.encode()[part].decode(errors="replace")  # the file may have changed
 
 
 def _is_users(frame: FrameType) -> bool:

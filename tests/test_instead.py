@@ -1,6 +1,7 @@
 """Conversions by Python, NumPy and SciPy in transformations: the error names what to write, and it works."""
 
 import math
+import re
 import traceback
 from math import cos
 
@@ -200,6 +201,151 @@ def test_an_array_that_is_read_where_a_tensor_says(context):
     with pytest.raises(eo.EveryOError, match=remedy):
         CONTEXTS[context](read)
     CONTEXTS[context](read_from_a_tensor)
+
+
+def stores_in_a_loop(x):
+    r = np.zeros(3)
+    for i in range(3): r[i] = x[i]  # fmt: skip  # noqa: E701
+    return r
+
+
+def stores_in_a_branch(x):
+    r = np.zeros(3)
+    if r.size: r[:] = x  # fmt: skip  # noqa: E701
+    return r
+
+
+def stores_after_a_call(x):
+    r = np.zeros(3); r[:2] = math.sin(0.5) * x[:2]  # fmt: skip  # noqa: E702
+    return r
+
+
+def stores_twice(x):
+    r = np.zeros(2)
+    r[0], r[1] = x[0], np.array(2.0) * x[1]
+    return r
+
+
+def stores_over_lines(x):
+    r = np.zeros(3)
+    r[
+        0  # here
+    ] = x[0]
+    return r
+
+
+def adds_in_a_loop(x):
+    r = np.zeros(3)
+    for i in range(3): r[i] += x[i]  # fmt: skip  # noqa: E701
+    return r
+
+
+def adds_rows_in_a_loop(x):
+    r = np.zeros((2, 3))
+    for i in range(2): r[i] += x * x[i]  # fmt: skip  # noqa: E701
+    return r
+
+
+def adds_to_a_place_in_an_array(x):
+    r = np.ones(3)
+    if r.size: r[eo.argmax(x)] += 1.0  # fmt: skip  # noqa: E701
+    return r
+
+
+STORES = [stores_in_a_loop, stores_in_a_branch, stores_after_a_call, stores_twice, stores_over_lines]
+STORES += [adds_in_a_loop, adds_rows_in_a_loop]
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+@pytest.mark.parametrize("store", STORES)
+def test_a_store_into_an_array_asks_for_a_tensor(store, context):
+    """An array of which a tensor is made for the one store would not have what is stored."""
+    with pytest.raises(eo.EveryOError) as caught:
+        CONTEXTS[context](store)
+    assert re.match(r"make (r|the array) a tensor, with eo\.zeros in place of np\.zeros", caught.value.remedy)
+    assert " in place of r[" not in caught.value.remedy
+
+
+@pytest.mark.parametrize("context", ["vmap", "compile"])
+def test_a_sum_at_a_place_that_is_read_first(context):
+    with pytest.raises(eo.EveryOError, match=r"make r a tensor"):
+        CONTEXTS[context](adds_to_a_place_in_an_array)
+
+
+def test_a_store_into_a_part_asks_for_one_index():
+    """What is stored in a part of a tensor does not reach the tensor."""
+
+    def nested(x):
+        r = np.zeros((2, 3))
+        r[0][1] = x[0]
+        return r
+
+    def transposed(x):
+        r = np.zeros((2, 3))
+        r.T[0] = x[:2]
+        return r
+
+    for wrong, part in ((nested, r"r\[0\]"), (transposed, r"r\.T")):
+        with pytest.raises(eo.GraphStateError, match=rf"make r a tensor(.|\n)*store into r(.|\n)*{part}"):
+            eo.grad(lambda x, f=wrong: f(x).sum())(X)
+
+    def through_a_name(x):
+        r = np.zeros((2, 3))
+        for row in r: row[:] = x  # fmt: skip  # noqa: E701
+        return r
+
+    def added_through_a_name(x):
+        r = np.zeros((2, 3))
+        for row in r: row += x  # fmt: skip  # noqa: E701
+        return r
+
+    for wrong in (through_a_name, added_through_a_name):
+        with pytest.raises(eo.EveryOError, match=r"of another array, make that one a tensor"):
+            eo.grad(lambda x, f=wrong: f(x).sum())(X)
+
+    def in_a_list(x):
+        rows = [np.zeros(3), np.zeros(3)]
+        rows[0][1] = x[0]
+        return rows[0]
+
+    with pytest.raises(eo.GraphStateError, match=r"make rows\[0\] a tensor, with eo\.zeros"):
+        eo.grad(lambda x: in_a_list(x).sum())(X)
+
+
+def test_a_store_into_an_argument_asks_for_another_argument():
+    """A tensor that the function makes of its argument is not the caller's."""
+
+    def fill(out, x):
+        out[0] = x[0]
+
+    def f(x):
+        r = np.zeros(3)
+        fill(r, x)
+        return r.sum()
+
+    with pytest.raises(eo.GraphStateError, match=r"make out a tensor") as caught:
+        eo.grad(f)(X)
+    assert "asarray" not in caught.value.remedy
+
+
+def test_a_number_that_is_stored():
+    """The conversion is the call's, not the store's."""
+
+    def f(x):
+        r = np.zeros(3)
+        r[0] = float(x[0])
+        return r.sum()
+
+    with pytest.raises(eo.GraphStateError, match=r"remedy: +write x\.item\(\) if that is meant"):
+        eo.grad(f)(X)
+
+
+def test_a_read_beside_a_call():
+    def f(x):
+        return math.sin(2.0) * COLUMN[eo.argmax(x)] * x
+
+    with pytest.raises(eo.EveryOError, match=r"write eo\.asarray\(COLUMN\)\[eo\.argmax\(x\)\] in place of"):
+        eo.compile(f)(X)
 
 
 @pytest.mark.parametrize(

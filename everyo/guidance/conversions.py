@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import dis
 import inspect
 import re
 import sys
+from types import FrameType
 from typing import Any
 
 from everyo.errors import user_expression, user_frame, user_source
 
 _CALL = re.compile(r"([A-Za-z_][\w.]*)([(\[])")
-_STORE = re.compile(r"\s*([A-Za-z_][\w.]*)\[.*\]\s*(?:\*\*|//|[-+*/@%])?=(?!=)")
-_READ = re.compile(r"([A-Za-z_][\w.]*)\[(.*)\]")
+_UPDATE = re.compile(r"(.*?)\s*(?:\*\*|//|>>|<<|[-+*/@%&|^])=(?!=)", re.DOTALL)
+_MADE = "with eo.zeros in place of np.zeros"
 _NUMPY = {
     "array": "eo.asarray or eo.stack", "asarray": "eo.asarray", "asanyarray": "eo.asarray",
     "ascontiguousarray": "eo.asarray", "full": "eo.full", "full_like": "eo.full_like",
@@ -47,17 +50,85 @@ def instead(otherwise: str, more: str = "") -> str:
     frame = user_frame()
     if frame is None:
         return otherwise
-    line, names = user_source(frame), {**frame.f_globals, **frame.f_locals}
-    running = user_expression(frame)
-    calls = (call for text in (running, line) for call in _CALL.findall(text))
-    found = (_in_place_of(path, opened, names) for path, opened in calls)
-    known = next(filter(None, found), None)
-    stored, read = _STORE.match(line), _READ.fullmatch(running)
-    if known is None and stored is not None and type(_resolved(stored[1], names)).__module__ == "numpy":
-        known = f"make {stored[1]} a tensor, with eo.zeros in place of np.zeros, or eo.asarray({stored[1]})"
-    if known is None and read is not None and type(_resolved(read[1], names)).__module__ == "numpy":
-        known = f"write eo.asarray({read[1]})[{read[2]}] in place of {running}"
+    names = {**frame.f_globals, **frame.f_locals}
+    running, kind = user_expression(frame), _running(frame)
+    if kind == "store":
+        known = _stored(running, names, frame)
+    elif kind == "read":
+        known = _read(running, names)
+    else:
+        calls = (call for text in (running, user_source(frame)) for call in _CALL.findall(text))
+        found = (_in_place_of(path, opened, names) for path, opened in calls)
+        known = next(filter(None, found), None)
     return otherwise if known is None else known + more
+
+
+def _running(frame: FrameType) -> str:
+    """Return whether a frame stores into an object by an index, reads from one, or does something else."""
+    for instruction in dis.get_instructions(frame.f_code):
+        if instruction.offset == frame.f_lasti:
+            name, symbol = instruction.opname, instruction.argrepr
+            if name.startswith(("STORE_SUBSCR", "STORE_SLICE")):
+                return "store"
+            if name.startswith(("BINARY_SUBSCR", "BINARY_SLICE")) or symbol == "[]":
+                return "store" if _UPDATE.match(user_expression(frame, after=True)) else "read"
+            target = _UPDATE.match(user_expression(frame))
+            return "store" if symbol.endswith("=") and target and target[1].endswith("]") else ""
+    return ""
+
+
+def _indexed(text: str) -> ast.Subscript | None:
+    """Return an expression that indexes something, or None for what is none or only part of one."""
+    try:
+        found = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        return None
+    return found if isinstance(found, ast.Subscript) else None
+
+
+def _is_array(path: str, names: dict[str, Any]) -> bool:
+    return type(_resolved(path, names)).__module__ == "numpy"
+
+
+def _stored(text: str, names: dict[str, Any], frame: FrameType) -> str:
+    """Return what to do about a tensor that is stored into an array: a tensor made for it has no effect."""
+    update = _UPDATE.match(text)
+    target = _indexed(update[1] if update else text)
+    if target is None:
+        return f"make the array a tensor, {_MADE}"
+    owner = part = ast.unparse(target.value)
+    inner: Any = target.value
+    while not _is_array(part, names):
+        inner = getattr(inner, "func", None) or getattr(inner, "value", None)
+        if not isinstance(inner, ast.AST):
+            return f"make {owner} a tensor, {_MADE}"
+        part = ast.unparse(inner)
+    if part != owner:
+        return (
+            f"make {part} a tensor, {_MADE}, and store into {part} with one index: "
+            f"what is stored into {owner} would not reach it"
+        )
+    return f"make {owner} a tensor, {_MADE}" + _of_another(owner, names, frame)
+
+
+def _of_another(path: str, names: dict[str, Any], frame: FrameType) -> str:
+    """Return how else to get a tensor for an array, or which array to replace: not a copy of a part."""
+    code = frame.f_code
+    given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if getattr(_resolved(path, names), "base", None) is not None:
+        return f"; if {path} is part of another array, make that one a tensor and store into it"
+    return ", where the function is called" if path in given else f", or {path} = eo.asarray({path}) before"
+
+
+def _read(text: str, names: dict[str, Any]) -> str | None:
+    """Return what to write in place of an array that is read where a tensor says."""
+    source = _indexed(text)
+    if source is None:
+        return None
+    path = ast.unparse(source.value)
+    if not _is_array(path, names):
+        return _in_place_of(path, "[", names)
+    return f"write eo.asarray({path}){text[len(path) :]} in place of {text}"
 
 
 def _resolved(path: str, names: dict[str, Any]) -> Any:

@@ -214,9 +214,11 @@ def into(out: Any, result: Any, name: str) -> Any:
         if target is None:
             continue
         if not isinstance(target, Tensor):
+            whole = "; if a is part of another array, make that one a tensor and add to it as in b[i] += t"
             remedy = instead(
                 "leave out=, and in a statement like a += t write a = a + t; "
                 "in place of p.data -= t write `with eo.no_grad(): p -= t`"
+                + (whole if getattr(target, "base", None) is not None else "")
             )
             raise unsupported(name, [target], "out= an array, which has no place for derivatives", remedy)
         target.assign(fitted(as_tensor(value), target))
