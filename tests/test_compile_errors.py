@@ -101,6 +101,40 @@ def test_the_message_names_the_axis_that_is_left():
             f(x, y, *places)
 
 
+TALL, AHEAD = np.ones((3, 1)), np.array([[0, 7]])
+NO_ORDER = np.array([1.0, 3.0, 2.0])
+# Kernels that a program calls, with operands that they refuse by their values.
+REFUSED = {
+    "take_along_axis": (lambda x, i: np.take_along_axis(x, i, axis=0), (TALL, AHEAD)),
+    "unravel_index": (lambda i: np.unravel_index(i, (2, 2))[0], (AHEAD[0],)),
+    "ravel_multi_index": (lambda i: np.ravel_multi_index((i, i), (2, 2)), (AHEAD[0],)),
+    "digitize": (np.digitize, (np.ones(2), NO_ORDER)),
+    "histogram": (lambda x, b: np.histogram(x, b)[0], (np.ones(3), NO_ORDER)),
+    "histogram of NaN": (lambda x: np.histogram(x)[0], (np.array([0.0, np.nan]),)),
+    "NaN among edges": (lambda x, b: np.histogram(x, b)[0], (np.ones(3), np.array([0.0, np.nan, 2.0]))),
+    "weighted histogram": (lambda x, b: np.histogram(x, b, weights=x)[0], (np.ones(3), NO_ORDER)),
+    "complex": (lambda x, i: np.take_along_axis(x * 1j, i, axis=0), (TALL, AHEAD)),
+    "gradient": (lambda x, i: eo.grad(lambda x: np.take_along_axis(x, i, 0).sum())(x), (TALL, AHEAD)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_kernel_refuses_is_told_as_it_is_eagerly(name):
+    f, arrays = REFUSED[name]
+    operands = [eo.asarray(a) for a in arrays]
+    with pytest.raises(EveryOError) as eager:
+        f(*operands)
+    compiled = eo.compile(f)
+    for _ in range(2):
+        with pytest.raises(type(eager.value)) as raised:
+            compiled(*operands)
+        assert raised.value.message == eager.value.message
+        assert raised.value.operation in (eager.value.operation, "scatter_add")  # the gradient of a reading
+        assert raised.value.remedy == eager.value.remedy
+        assert "test_compile_errors.py" in raised.value.line
+        assert "test_compile_errors.py" in str(raised.value)
+
+
 def test_a_value_that_outlives_its_trace_is_refused():
     kept = [1.0]
     with pytest.raises(CompileError, match="a computed tensor in item 1 of a list"):

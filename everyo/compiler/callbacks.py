@@ -10,6 +10,8 @@ import numpy as np
 
 from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.pairs import COMPLEX
+from everyo.core.dispatch import EXPLAINED, explain
+from everyo.errors import EveryOError
 
 SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
 
@@ -47,7 +49,12 @@ def callback(op: Op, errors: dict[int, BaseException]) -> Any:
                 backend = backend_of(next(x for x in operands if x is not None))
                 assert backend is not None
                 params = {**function.defaults, **settings}
-                results = function.forward(backend.xp, *operands, **params)
+                try:
+                    results = function.forward(backend.xp, *operands, **params)
+                except EveryOError:
+                    raise
+                except EXPLAINED as error:
+                    raise explain(function, operands, settings, error) from error
             results = results if isinstance(results, (tuple, list)) else (results,)
             for i, (value, result) in enumerate(zip(op.outs, results, strict=True)):
                 if value.size:

@@ -52,6 +52,7 @@ def instead(otherwise: str, more: str = "") -> str:
         return otherwise
     names = {**frame.f_globals, **frame.f_locals}
     running, kind = user_expression(frame), _running(frame)
+    known: str | None
     if kind == "store":
         known = _stored(running, names, frame)
     elif kind == "read":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from everyo.core.batching import refused
@@ -57,14 +58,18 @@ def _bounds(range: Any, operation: str) -> tuple[float, float]:
 
 def _require_finite(x: Tensor, operation: str, *ends: Tensor) -> None:
     if is_known(x) and not all(everywhere(op.isfinite(part.data)) for part in ends or (x,)):
-        raise ArgumentError(
-            "the range of the elements is not finite",
-            operation=operation,
-            inputs=describe(x),
-            expected="finite elements, or a range",
-            found="an infinity or NaN",
-            remedy="pass range=(low, high), or the edges of the bins",
-        )
+        raise _not_finite(x, operation)
+
+
+def _not_finite(x: Any, operation: str) -> ArgumentError:
+    return ArgumentError(
+        "the range of the elements is not finite",
+        operation=operation,
+        inputs=describe(x),
+        expected="finite elements, or a range",
+        found="an infinity or NaN",
+        remedy="pass range=(low, high), or the edges of the bins",
+    )
 
 
 def edges_of(x: Tensor, bins: Any, range: Any, operation: str) -> tuple[Tensor, bool]:
@@ -100,14 +105,27 @@ def edges_of(x: Tensor, bins: Any, range: Any, operation: str) -> tuple[Tensor, 
 def _require_order(edges: Tensor, operation: str) -> None:
     vector = edges.ndim == 1 and edges.size > 0
     if not vector or (is_known(edges) and not everywhere(edges.data[:-1] <= edges.data[1:])):
-        raise ArgumentError(
-            "the edges must be numbers in ascending order",
-            operation=operation,
-            inputs=describe(edges),
-            expected="a vector",
-            found=f"shape {tuple(edges.shape)}",
-            remedy="sort them: eo.sort(bins)",
-        )
+        raise _no_edges(edges, operation)
+
+
+def _no_edges(edges: Any, operation: str) -> ArgumentError:
+    vector = len(edges.shape) == 1 and edges.shape[0] > 0
+    return ArgumentError(
+        "the edges must be numbers in ascending order",
+        operation=operation,
+        inputs=describe(edges),
+        expected="edges that ascend" if vector else "a vector",
+        found="one that is less than the one before it, or NaN" if vector else f"shape {tuple(edges.shape)}",
+        remedy="sort them: eo.sort(bins)",
+    )
+
+
+def explanation(inputs: Sequence[Any], params: dict[str, Any], error: Exception) -> ArgumentError | None:
+    """Return the error for values of elements and edges that were unknown before the kernel ran."""
+    if not isinstance(error, ValueError):
+        return None
+    x, edges = inputs[-2:]
+    return _not_finite(x, "histogram") if params["even"] else _no_edges(edges, "histogram")
 
 
 @explained

@@ -16,7 +16,7 @@ from everyo.core.samples import Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.ops.axes import as_flag, as_integer, as_items
-from everyo.ops.bin_edges import edges_of, flattened
+from everyo.ops.bin_edges import edges_of, explanation, flattened
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.families import primitive
 from everyo.ops.known import is_known
@@ -165,6 +165,7 @@ def _sums(weights: Any, places: Any, length: int) -> Tensor:
         sample(Values([0.5, 1.0, 2.0, 7.0]), Values([0.0, 1.0, 5.0]), even=False),
     ],
     batch=looped,
+    explain=explanation,
     **_DISCRETE,
 )
 def _histogram(xp: Any, x: Any, edges: Any, *, even: bool) -> Any:
@@ -176,6 +177,8 @@ def _counted(xp: Any, x: Any, edges: Any, even: bool, weights: Any = None) -> An
     if "c" in (x.dtype.kind, edges.dtype.kind):
         raise TypeError("there is no order of complex numbers")
     ends = (float(edges[0]), float(edges[-1]))
+    if not (all(map(math.isfinite, ends)) if even else xp.all(edges[:-1] <= edges[1:])):
+        raise ValueError("the edges are no numbers in ascending order")
     if even and ends[0] < ends[1]:
         return xp.histogram(x, bins=edges.shape[0] - 1, range=ends, weights=weights)[0]
     return xp.histogram(x, bins=edges, weights=weights)[0]
@@ -195,6 +198,7 @@ def _weights_of(g: Any, x: Any, edges: Any) -> Any:
         sample((4,), Values([0.5, -1.0, 5.0, 1.0]), Values([0.0, 1.0, 5.0]), even=False),
     ],
     batch=looped,
+    explain=explanation,
 )
 def _histogram_weights(xp: Any, weights: Any, x: Any, edges: Any, *, even: bool) -> Any:
     """Return the sum of the weights of the elements between neighbouring edges."""
