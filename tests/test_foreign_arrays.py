@@ -121,6 +121,47 @@ def test_values_of_a_library_keep_their_dtype_also_in_lists(data, dtype):
         assert (eo.ones(want.shape, dtype=eo.float32) + data).dtype == np.float64
 
 
+OTHER_ORDER = np.dtype("f8").newbyteorder()
+IN_OTHER_ORDER = {
+    "asarray": lambda x, big: eo.asarray(V, dtype=OTHER_ORDER),
+    "zeros": lambda x, big: eo.zeros(3, dtype=OTHER_ORDER),
+    "like": lambda x, big: eo.ones_like(x, dtype=OTHER_ORDER),
+    "astype": lambda x, big: x.astype(OTHER_ORDER),
+    "integers": lambda x, big: x.astype(np.dtype("i4").newbyteorder()),
+    "complex": lambda x, big: x.astype(np.dtype("c8").newbyteorder()),
+    "to": lambda x, big: x.to(OTHER_ORDER),
+    "sum": lambda x, big: np.sum(x, dtype=OTHER_ORDER),
+    "mean": lambda x, big: np.mean(x, dtype=OTHER_ORDER),
+    "var": lambda x, big: eo.var(x, dtype=OTHER_ORDER),
+    "cumsum": lambda x, big: np.cumsum(x, dtype=OTHER_ORDER),
+    "trace": lambda x, big: eo.trace(eo.outer(x, x), dtype=OTHER_ORDER),
+    "concat": lambda x, big: np.concatenate([x, x], dtype=OTHER_ORDER),
+    "a ufunc": lambda x, big: np.add(x, x, dtype=OTHER_ORDER),
+    "draws": lambda x, big: eo.random.normal(size=3, dtype=OTHER_ORDER),
+    "result_type": lambda x, big: eo.result_type(OTHER_ORDER),
+    "clone": lambda x, big: eo.clone(big),
+    "erf": lambda x, big: eo.erf(big),
+    "real": lambda x, big: eo.real(big),
+    "ravel": lambda x, big: eo.ravel(big),
+    "a list": lambda x, big: eo.stack([big, x]),
+    "a derivative": lambda x, big: eo.grad(lambda y: y.sum())(big),
+    "a tangent": lambda x, big: eo.jvp(eo.clone, (big,), (big,))[1],
+    "a batch": lambda x, big: eo.vmap(eo.clone)(big),
+    "a constant in a batch": lambda x, big: eo.vmap(lambda y: eo.where(y > 0, big, y))(x),
+    "compiled": lambda x, big: eo.compile(lambda x: x.astype(OTHER_ORDER))(x),
+}
+
+
+@pytest.mark.parametrize("name", IN_OTHER_ORDER)
+def test_results_are_in_the_machines_byte_order(name):
+    found = IN_OTHER_ORDER[name](eo.asarray(V), V.astype(OTHER_ORDER))
+    dtype = getattr(found, "dtype", found)
+    assert dtype.isnative
+    assert dtype in (eo.float64, eo.int32, eo.complex64)
+    if isinstance(found, eo.Tensor):
+        assert np.from_dlpack(found.detach()).dtype == dtype
+
+
 def test_another_byte_order_is_the_same_dtype():
     big = V.astype(">f8")
     x = tracked(big)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from everyo.core import device
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import current_mode
-from everyo.core.operands import WEAK, coerce, require_numeric, stacked, tensors_in, without_lists
+from everyo.core.operands import WEAK, coerce, numeric, stacked, tensors_in, without_lists
 from everyo.core.registry import no_kernel
 from everyo.core.tape import Node, OutputNode, next_age
 from everyo.core.tensor import Tensor, wrap
@@ -66,7 +66,7 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         elif x.__class__ not in WEAK:
             if isinstance(x, (list, tuple)) and next(tensors_in(x), None) is not None:
                 return apply(primitive, stacked(inputs), params)
-            require_numeric(x, primitive.name)
+            x = numeric(x, primitive.name)
             tensors = False
         arrays.append(x)
         if kind is None:
@@ -285,8 +285,8 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
             if kind is not other and other not in WEAK and kernels.get(kind) is not kernels.get(other):
                 kind = Traced  # no kernel unless the two are of one backend, as NumPy's arrays and scalars
         elif a1 is x1 or a2 is x2:  # an array that no tensor vouches for
-            require_numeric(a1 if a1 is x1 else a2, primitive.name)
-            require_numeric(a2 if a2 is x2 else a1, primitive.name)
+            numeric(a1 if a1 is x1 else a2, primitive.name)
+            numeric(a2 if a2 is x2 else a1, primitive.name)
         try:
             kernel = kernels[kind]
         except KeyError:

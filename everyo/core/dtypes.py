@@ -90,7 +90,10 @@ def set_default_dtype(dtype: Any) -> None:
 
 
 def as_dtype(dtype: Any) -> DType:
-    """Return `dtype` as a ``numpy.dtype``; Python's ``float`` and ``complex`` mean the defaults."""
+    """Return `dtype` as a ``numpy.dtype`` in the machine's byte order.
+
+    Python's ``float`` and ``complex`` mean the defaults.
+    """
     if dtype is float:
         return get_default_dtype()
     if dtype is complex:
@@ -107,7 +110,7 @@ def as_dtype(dtype: Any) -> DType:
             found=repr(dtype),
             remedy="pass for example eo.float32",
         )
-    return resolved
+    return resolved if resolved.isnative else resolved.newbyteorder("=")
 
 
 def default_for(kind: str) -> DType | None:

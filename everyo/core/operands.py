@@ -60,7 +60,7 @@ def coerce(primitive: Primitive, values: Sequence[Any]) -> list[Any]:
         met = [strongest(array_from(v, backend, place, primitive.name) for v in values if v is not None)]
     coerced = []
     for value in values:
-        require_numeric(value, primitive.name)
+        value = numeric(value, primitive.name)
         if value is None or (type(value) in WEAK and anchors) or device.backend_of(value) is backend:
             coerced.append(value)
         else:
@@ -157,8 +157,11 @@ def _integers(value: Any) -> list[int] | None:
     return None if None in found else [i for part in found for i in part or ()]
 
 
-def require_numeric(value: Any, operation: str) -> None:
-    """Raise DTypeError for an array of Python objects, of text or of records, and for a class."""
+def numeric(value: Any, operation: str) -> Any:
+    """Return an operand as it is, an array in the machine's byte order.
+
+    DTypeError is raised for an array of Python objects, of text or of records, and for a class.
+    """
     dtype = getattr(value, "dtype", None)
     if dtype is not None and isinstance(value, type):
         raise DTypeError(
@@ -177,6 +180,7 @@ def require_numeric(value: Any, operation: str) -> None:
             found=f"an array of dtype {dtype}",
             remedy="convert it: a.astype(float), or eo.asarray(a.tolist()) if it holds tensors",
         )
+    return value if dtype is None or dtype.isnative else value.astype(dtype.newbyteorder("="))
 
 
 def is_typed(value: Any) -> bool:
