@@ -319,3 +319,88 @@ def test_what_weights_cannot_be(options, error, words):
             continue  # where all is left out the result is NaN
         with pytest.raises(error, match=words):
             function(eo.tensor([1.0, 2.0]), 0.5, **options)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "nanmax", "nanmin"])
+def test_one_more_element_takes_the_dtype_of_the_others(name, dtype):
+    one_more = [True, 3, 2.5, np.True_, np.float64(2.5), np.float32(1.5), np.int64(7), np.array(2.5)]
+    for array in (np.ones(2, dtype), np.ones(0, dtype), np.ones((0, 3), dtype)):
+        for initial in one_more:
+            found = getattr(np, name)(eo.asarray(array), axis=0, initial=initial)
+            wanted = getattr(np, name)(array, axis=0, initial=initial)
+            assert found.dtype == wanted.dtype
+            np.testing.assert_array_equal(found.numpy(), wanted)
+        if dtype != "complex64":
+            with pytest.raises(eo.DTypeError, match=f"{name}: complex elements would lose"):
+                getattr(np, name)(eo.asarray(array), axis=0, initial=2j)
+
+
+@pytest.mark.parametrize("name", ["max", "nanmin"])
+def test_one_more_element_beside_integers_of_which_there_are_none(name):
+    """As beside some: NumPy cuts its fraction off."""
+    for array in (np.ones(2, "int8"), np.ones(0, "int8")):
+        for initial, dtype in ((True, "int8"), (3, "int8"), (2.5, "float64"), (np.int64(7), "int64")):
+            assert getattr(eo, name)(eo.asarray(array), initial=initial).dtype == dtype
+
+
+def test_one_more_element_has_a_gradient_in_its_own_dtype():
+    x = eo.ones(2, dtype=eo.float32)
+    initial = eo.tensor(3.0, dtype=eo.float64, requires_grad=True)
+    eo.max(x, initial=initial).backward()
+    assert initial.grad.dtype == eo.float64
+    assert initial.grad.item() == 1.0
+
+
+def test_the_count_of_what_is_not_zero_counts_nan():
+    array = np.array([[0.0, NAN, 2.0, INF], [0.0, -0.0, NAN, NAN]])
+    wanted = np.linalg.vector_norm(array, ord=0, axis=1)
+    for function in (lambda x: eo.vector_norm(x, axis=1, ord=0), lambda x: np.linalg.norm(x, 0, axis=1)):
+        for call in (function, eo.compile(function), lambda x, f=function: eo.vmap(f)(x[None])[0]):
+            np.testing.assert_array_equal(call(eo.asarray(array)).numpy(), wanted)
+    complex_one = eo.tensor([complex(0, NAN), 0, 1])
+    assert eo.vector_norm(complex_one, ord=0).item() == 2
+    np.testing.assert_array_equal(eo.grad(lambda x: eo.vector_norm(x, ord=0))(eo.tensor([0.0, 2.0])), [0, 0])
+
+
+@pytest.mark.parametrize("weights", ["float16", "float32", "float64", "complex64", "int64"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128", "int64"])
+def test_the_sum_of_the_weights_is_of_numpys_dtype(dtype, weights):
+    x, w = np.ones((3, 4), dtype), np.full((3, 4), 3, weights)
+    for axis in (None, 0):
+        found = np.average(eo.asarray(x), axis=axis, weights=eo.asarray(w), returned=True)
+        for one, other in zip(found, np.average(x, axis=axis, weights=w, returned=True), strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(one.numpy(), other)
+
+
+def test_weights_are_added_up_in_the_dtype_of_the_average():
+    weights = np.full(70, 1000, np.float16)  # their sum is no float16
+    assert np.average(eo.ones(70, dtype=eo.float64), weights=weights).item() == 1.0
+
+
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+@pytest.mark.parametrize("dtype", ["int32", "bool"])
+def test_squared_distances_are_not_computed_in_integers(name, dtype):
+    for x in (M, np.array([1, 2, 9])):
+        with pytest.raises(eo.DTypeError, match=f"{name}: this is not computed in integers"):
+            getattr(np, name)(eo.asarray(x), dtype=dtype)
+
+
+def test_a_mean_beside_nan_is_no_integer():
+    with pytest.raises(eo.DTypeError, match="nanmean: this is not computed in integers"):
+        np.nanmean(eo.asarray(HOLES), dtype="i4")
+    assert np.nanmean(eo.asarray([1, 2]), dtype="i4").dtype == eo.int32
+
+
+REAL_SUMS = ["sum", "mean", "prod", "cumsum", "cumprod", "nansum", "nanprod", "nancumsum", "nancumprod"]
+
+
+@pytest.mark.parametrize("name", [*REAL_SUMS, "nanmean", "var", "std", "nanvar", "nanstd"])
+def test_complex_elements_in_a_real_dtype_name_the_function(name):
+    x = eo.asarray(M * 1j)
+    with pytest.raises(eo.DTypeError, match=f"^{name}: complex elements would lose their imaginary part"):
+        getattr(np, name)(x, dtype="f4")
+    if "cum" not in name:
+        with pytest.raises(eo.DTypeError, match=f"^{name}: complex elements would lose their imaginary part"):
+            getattr(np, name)(x, dtype="f4", where=MASK)

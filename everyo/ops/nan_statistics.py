@@ -7,7 +7,7 @@ from typing import Any
 
 from everyo.core.batching import along
 from everyo.core.dispatch import apply
-from everyo.core.dtypes import as_dtype
+from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
@@ -26,7 +26,7 @@ from everyo.ops.reductions import (
     reduce,
 )
 from everyo.ops.signatures import composed, explained
-from everyo.ops.statistics import correction_of
+from everyo.ops.statistics import correction_of, in_floats, require_floats
 
 __all__ = ["nanmean", "nanstd", "nanvar"]
 
@@ -106,7 +106,10 @@ def nanmean(
             sums / _or_nan(_numbers(x, op.equal(x, x), axis, "nanmean")), x, axis, keepdims, "nanmean"
         )
 
-    return in_dtype(lambda x: exactly(computed, x), x, dtype)
+    x = as_tensor(x)
+    if x.dtype.kind in DIFFERENTIABLE:  # a NaN is no integer
+        require_floats(dtype, "nanmean")
+    return in_dtype(lambda x: exactly(computed, x), x, dtype, "nanmean")
 
 
 def _centre_samples() -> list[Sample]:
@@ -176,7 +179,7 @@ def nanvar(
     axis : int or sequence of int, optional
         The axes to reduce; all by default.
     dtype : dtype-like, optional
-        The dtype to compute in; that of `x` by default.
+        The dtype to compute in, one of floats or complex numbers; that of `x` by default.
     correction : number, optional
         What is subtracted from n before dividing by it; 0 by default.
     keepdims : bool, default False
@@ -209,7 +212,7 @@ def nanvar(
     1.0
     """
     correction = correction_of(correction, ddof, "nanvar") or 0
-    x = inexact(x if dtype is None else op.astype(as_tensor(x), dtype=as_dtype(dtype)))
+    x = in_floats(x, dtype, "nanvar")
     return exactly(lambda x: _nan_var(x, axis, keepdims, correction, where, mean), x)
 
 
@@ -249,7 +252,7 @@ def nanstd(
     axis : int or sequence of int, optional
         The axes to reduce; all by default.
     dtype : dtype-like, optional
-        The dtype to compute in; that of `x` by default.
+        The dtype to compute in, one of floats or complex numbers; that of `x` by default.
     correction : number, optional
         What is subtracted from the number n of elements before dividing by it.
     keepdims : bool, default False
@@ -282,7 +285,7 @@ def nanstd(
     1.0
     """
     correction = correction_of(correction, ddof, "nanstd") or 0
-    x = inexact(x if dtype is None else op.astype(as_tensor(x), dtype=as_dtype(dtype)))
+    x = in_floats(x, dtype, "nanstd")
     return exactly(lambda x: _nan_std(x, axis, keepdims, correction, where, mean), x)
 
 

@@ -133,8 +133,9 @@ def vector_norm(x: Any, /, axis: Axis = None, keepdims: bool = False, ord: float
     keepdims : bool, default False
         Keep the axes, with length 1.
     ord : number, default 2
-        The order. 0 counts the nonzero elements, ``inf`` and ``-inf`` mean the largest and smallest
-        absolute value. Of no elements it is 0 for positive orders and infinite for negative ones.
+        The order. 0 counts the elements that are not zero, as NaN is not, ``inf`` and ``-inf`` mean the
+        largest and smallest absolute value. Of no elements it is 0 for positive orders and infinite for
+        negative ones.
 
     Returns
     -------
@@ -169,7 +170,8 @@ def vector_norm(x: Any, /, axis: Axis = None, keepdims: bool = False, ord: float
         )
     x, ord = inexact(x), float(ord)
     if ord == 0:
-        return reduce(op.sum, op.sign(op.abs(x)), axis, keepdims)
+        sizes = op.abs(x)
+        return reduce(op.sum, op.where(op.isnan(sizes), 1, op.sign(sizes)), axis, keepdims)
     if ord == 1:
         return reduce(op.sum, op.abs(x), axis, keepdims)
     if math.isinf(ord):

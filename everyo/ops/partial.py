@@ -7,14 +7,14 @@ from typing import Any
 
 from everyo import ops
 from everyo.core.dispatch import apply
-from everyo.core.dtypes import float16, float32
+from everyo.core.dtypes import DIFFERENTIABLE, float16, float32
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, describe
 from everyo.ops import nan_reductions, nan_statistics  # noqa: F401  its primitive
 from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.creation import as_tensor, weak
-from everyo.ops.reductions import Axis, conjugate, count, inexact, real_part, reduce
+from everyo.ops.reductions import Axis, conjugate, converted, count, inexact, real_part, reduce
 
 # For each reduction how two results are combined, and what changes none.
 _KINDS: dict[str, tuple[str, Any]] = {
@@ -53,7 +53,7 @@ def reduced(
     ArgumentError
         If an extreme is asked for that there may not be, for want of `initial`.
     """
-    x = as_tensor(x) if dtype is None else op.astype(as_tensor(x), dtype=dtype)
+    x = converted(x, dtype, name)
     combined, neutral = _KINDS[name]
     if not takes_all(where):
         if name in _EXTREMES and initial is None:
@@ -70,18 +70,25 @@ def reduced(
     if name in _EXTREMES and initial is not None:
         axes = normalize_axes(axis, x.ndim, name)
         if not count(tuple(x.shape), axes):
-            return _of_nothing(x, axes, as_flag(keepdims, "keepdims", name), initial)
+            return _of_nothing(x, axes, as_flag(keepdims, "keepdims", name), _one_more(initial, x, name))
     settings = {"dtype": dtype} if dtype is not None and name in ("sum", "prod") else {}
     home = nan_reductions if name.startswith("nan") else ops
     out: Tensor = getattr(home, name)(x, axis, keepdims=keepdims, **settings)
     if initial is None:
         return out
-    return apply(getattr(op, combined), (out, weak(initial, [out], name)))
+    return apply(getattr(op, combined), (out, _one_more(initial, out, name)))
 
 
-def _of_nothing(x: Tensor, axes: tuple[int, ...], keepdims: bool, initial: Any) -> Tensor:
+def _one_more(initial: Any, x: Tensor, name: str) -> Tensor:
+    """Return `initial` in the dtype of the elements; beside integers of its own, where NumPy cuts it off."""
+    value = weak(initial, [x], name)
+    exact = x.dtype.kind not in DIFFERENTIABLE
+    return converted(value, x.backend.xp.result_type(x.dtype, value.dtype) if exact else x.dtype, name)
+
+
+def _of_nothing(x: Tensor, axes: tuple[int, ...], keepdims: bool, initial: Tensor) -> Tensor:
     shape = tuple(1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes)
-    return op.broadcast_to(weak(initial, [x], "max"), shape=shape)
+    return op.broadcast_to(initial, shape=shape)
 
 
 def mean_of(x: Any, axis: Axis, keepdims: bool, where: Any, operation: str = "mean") -> Tensor:

@@ -59,15 +59,23 @@ def partly(name: str, x: Any, axis: Axis, keepdims: bool, **options: Any) -> Ten
     return reduced(name, x, axis, keepdims, **options)
 
 
-def in_dtype(function: Callable[[Tensor], Tensor], x: Any, dtype: Any) -> Tensor:
+def in_dtype(function: Callable[[Tensor], Tensor], x: Any, dtype: Any, operation: str) -> Tensor:
     """Return ``function(x)`` computed in `dtype`; of `dtype` even where a small integer type would grow."""
+    if dtype is None:
+        return function(as_tensor(x))
+    dtype = as_dtype(dtype)
+    out = function(converted(x, dtype, operation))
+    return out if out.dtype == dtype else op.astype(out, dtype=dtype)
+
+
+def converted(x: Any, dtype: Any, operation: str) -> Tensor:
+    """Return `x` as a tensor of the dtype that a reduction is to be computed in; of its own for None."""
     x = as_tensor(x)
     if dtype is None:
-        return function(x)
+        return x
     dtype = as_dtype(dtype)
-    refuse_complex(x.dtype, dtype, "sum, mean or product")
-    out = function(x if x.dtype == dtype else op.astype(x, dtype=dtype))
-    return out if out.dtype == dtype else op.astype(out, dtype=dtype)
+    refuse_complex(x.dtype, dtype, operation)
+    return x if x.dtype == dtype else op.astype(x, dtype=dtype)
 
 
 def exactly(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -169,7 +177,7 @@ def sum(
         return partly("sum", x, axis, keepdims, initial=initial, where=where, dtype=dtype)
     if dtype is None:
         return reduce(_sum, x, axis, keepdims)
-    return in_dtype(lambda x: reduce(_sum, x, axis, keepdims), x, dtype)
+    return in_dtype(lambda x: reduce(_sum, x, axis, keepdims), x, dtype, "sum")
 
 
 def widened(x: Any) -> Any:
@@ -249,8 +257,8 @@ def mean(
     if where is not None:
         from everyo.ops.partial import mean_of  # seldom used
 
-        return in_dtype(lambda x: mean_of(x, axis, keepdims, where), x, dtype)
-    return in_dtype(lambda x: reduce(_mean, x, axis, keepdims), x, dtype)
+        return in_dtype(lambda x: mean_of(x, axis, keepdims, where), x, dtype, "mean")
+    return in_dtype(lambda x: reduce(_mean, x, axis, keepdims), x, dtype, "mean")
 
 
 def _prod_vjp(g: Any, x: Any, axis: int) -> Any:
@@ -346,7 +354,7 @@ def prod(
         return partly("prod", x, axis, keepdims, initial=initial, where=where, dtype=dtype)
     x = as_tensor(x)
     axes = normalize_axes(axis, x.ndim, "prod")
-    out = in_dtype(lambda x: _prod_along(x, axes), x, dtype)
+    out = in_dtype(lambda x: _prod_along(x, axes), x, dtype, "prod")
     return expand(out, x.shape, axes, False) if keepdims else out
 
 

@@ -343,7 +343,7 @@ def _scan(running: Primitive, x: Any, axis: int | None, dtype: Any) -> Tensor:
     x = as_tensor(x)
     if axis is None and x.ndim != 1:
         x = op.reshape(x, shape=(math.prod(x.shape),))
-    return in_dtype(computed, x, dtype)
+    return in_dtype(computed, x, dtype, running.name)
 
 
 @explained

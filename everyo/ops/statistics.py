@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from everyo.core.batching import along
-from everyo.core.dtypes import as_dtype, float16, float32
+from everyo.core.dtypes import DIFFERENTIABLE, as_dtype, float16, float32
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.ops.axes import as_flag, normalize_axes
-from everyo.ops.creation import as_tensor, as_tensors, real_number
+from everyo.ops.creation import as_tensors, real_number
 from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
 from everyo.ops.norms import along_direction, direction
@@ -22,6 +22,7 @@ from everyo.ops.reductions import (
     Axis,
     AxisParam,
     conjugate,
+    converted,
     count,
     exactly,
     expand,
@@ -169,8 +170,25 @@ def _statistic(
             return spread(measure.name, x, axis, keepdims, given, where, mean)
         return reduce(measure, x, axis, keepdims, correction=given)
 
-    x = inexact(x if dtype is None else op.astype(as_tensor(x), dtype=as_dtype(dtype)))
-    return exactly(computed, x)
+    return exactly(computed, in_floats(x, dtype, measure.name))
+
+
+def in_floats(x: Any, dtype: Any, operation: str) -> Tensor:
+    """Return `x` as a tensor of floats, of a dtype that may be given; DTypeError for one of other numbers."""
+    require_floats(dtype, operation)
+    return inexact(converted(x, dtype, operation))
+
+
+def require_floats(dtype: Any, operation: str) -> None:
+    """Raise DTypeError for a dtype of integers or booleans; None is none."""
+    if dtype is not None and as_dtype(dtype).kind not in DIFFERENTIABLE:
+        raise DTypeError(
+            "this is not computed in integers",
+            operation=operation,
+            expected="a float or complex dtype",
+            found=f"dtype={as_dtype(dtype)}",
+            remedy="leave dtype out, and convert the result: eo.round(...).astype(eo.int32)",
+        )
 
 
 @explained
@@ -197,7 +215,7 @@ def var(
     axis : int or sequence of int, optional
         The axes to reduce; all by default.
     dtype : dtype-like, optional
-        The dtype to compute in; that of `x` by default.
+        The dtype to compute in, one of floats or complex numbers; that of `x` by default.
     correction : number, default 0
         What is subtracted from the number of elements n before dividing by it; 1 for the unbiased
         estimate from a sample.
@@ -263,7 +281,7 @@ def std(
     axis : int or sequence of int, optional
         The axes to reduce; all by default.
     dtype : dtype-like, optional
-        The dtype to compute in; that of `x` by default.
+        The dtype to compute in, one of floats or complex numbers; that of `x` by default.
     correction : number, default 0
         What is subtracted from the number of elements n before dividing by it.
     keepdims : bool, default False
@@ -344,7 +362,7 @@ def average(
     Returns
     -------
     Tensor or tuple of Tensor
-        The average; with the sums of the weights, of the same shape, if `returned`.
+        The average; with the sums of the weights, of the same shape and dtype, if `returned`.
 
     Raises
     ------
@@ -374,7 +392,9 @@ def average(
     if half:
         x, weights = (op.astype(v, dtype=float32) for v in (x, weights))
     total = reduce(op.sum, x * weights, axis, keepdims, operation="average")
-    divisor = reduce(op.sum, weights, axis, keepdims)
+    real = x.backend.xp.finfo(total.dtype).dtype  # as NumPy's sum of the weights
+    fine = weights if weights.dtype in (real, total.dtype) else op.astype(weights, dtype=real)
+    divisor = reduce(op.sum, fine, axis, keepdims)
     if is_known(divisor) and anywhere(divisor.data == 0):
         raise ArgumentError(
             "the weights sum to zero",
@@ -385,7 +405,7 @@ def average(
             remedy="leave empty groups out, or take eo.where(total == 0, 0, sums / total) of the two sums",
         )
     found = op.astype(total / divisor, dtype=float16) if half else total / divisor
-    return (found, op.astype(divisor, dtype=float16) if half else divisor) if returned else found
+    return (found, op.astype(divisor, dtype=found.dtype)) if returned else found
 
 
 @composed
