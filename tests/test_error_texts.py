@@ -37,6 +37,13 @@ INDEXING = {
         "getitem",
         ["x[int64 (2,), int64 (3,)]", "broadcast"],
     ),
+    "no step": (lambda x: x[:, ::0], eo.ArgumentError, "getitem", ["x[:, ::0]", "step of a slice is zero"]),
+    "write no step": (
+        lambda x: write(x, slice(None, None, 0), 1.0),
+        eo.ArgumentError,
+        "setitem",
+        ["x[::0] = ...", "step of a slice is zero"],
+    ),
     "write int": (lambda x: write(x, 7, 1.0), eo.IndexingError, "setitem", ["x[7] = ...", "index 7"]),
     "write array": (lambda x: write(x, FAR, 1.0), eo.IndexingError, "setitem", ["x[int64 (2,)] = ..."]),
     "write value": (
@@ -253,3 +260,46 @@ def test_every_error_says_what_was_expected_and_what_to_do():
     # Of an argument that is out of range, `expected` says what to do.
     silent = [place for place, kind, names in found if kind != "ArgumentError" and "remedy" not in names]
     assert silent == []
+
+
+X34, AXES = eo.ones((3, 4)), np.array([0, 1])
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "operation", "words"),
+    [
+        (lambda: eo.permute_dims(X34, np.array(1)), eo.ShapeError, "permute_dims", "no permutation"),
+        (lambda: eo.permute_dims(X34, (0, 5)), eo.IndexingError, "permute_dims", "axis 5 does not exist"),
+        (lambda: eo.transpose(X34, np.array(1)), eo.ShapeError, "transpose", "no permutation"),
+        (lambda: np.diagonal(X34, 0, AXES, 1), eo.DTypeError, "diagonal", "must be an integer"),
+        (lambda: np.trace(X34, 0, 0, AXES), eo.DTypeError, "trace", "must be an integer"),
+        (lambda: np.trace(X34, 0, 0, 0), eo.ShapeError, "trace", "rows and columns are the same"),
+        (lambda: np.trace(X34, 0, 1, -1), eo.ShapeError, "trace", "axis1=1, axis2=-1"),
+        (lambda: np.diagonal(X34, 0, 1, 1), eo.ShapeError, "diagonal", "rows and columns are the same"),
+        (lambda: eo.expand_dims(X34, None), eo.DTypeError, "expand_dims", "must be an integer"),
+        (lambda: eo.expand_dims(eo.ones((1, 1)), None), eo.DTypeError, "expand_dims", "must be an integer"),
+        (lambda: np.var(eo.tensor(1.0), axis=0, where=False), eo.IndexingError, "var", "does not exist"),
+        (lambda: np.std(eo.tensor(1.0), axis=0, where=False), eo.IndexingError, "std", "does not exist"),
+        (lambda: np.var(X34, keepdims="no", where=X34 > 0), eo.DTypeError, "var", "neither true nor false"),
+        (lambda: np.prod(X34, keepdims=AXES), eo.DTypeError, "prod", "neither true nor false"),
+        (lambda: np.prod(X34, keepdims="no"), eo.DTypeError, "prod", "neither true nor false"),
+        (lambda: np.histogram(X34, "most"), eo.ArgumentError, "histogram", "no such rule"),
+    ],
+)
+def test_arguments_are_refused_by_the_function_that_was_called(call, kind, operation, words):
+    with pytest.raises(kind) as error:
+        call()
+    assert error.value.operation == operation
+    assert words in explained(error)
+
+
+def test_help_is_on_what_there_is():
+    """A primitive that has no public name has no help either."""
+    from everyo.core.dispatch import explain
+    from everyo.core.registry import get_primitive
+
+    for name in ("delay", "prod_pull", "matmul", "vector_norm", "cholesky"):
+        remedy = explain(get_primitive(name), [], {}, ValueError("misfit")).remedy
+        found = remedy.partition("help(eo.")[2].partition(")")[0]
+        assert bool(found) is (name not in ("delay", "prod_pull")), remedy
+        assert not found or found in (name, f"linalg.{name}")

@@ -494,11 +494,13 @@ def explain(
             found=" and ".join(map(str, shapes)),
             remedy="reshape or expand_dims one operand",
         )
+    from everyo.guidance.conversions import help_on
+
     return ShapeError(
         "the operation cannot be done on these operands",
         operation=primitive.name,
         inputs=operands,
         expected="shapes and parameters that fit each other",
         found=str(error),
-        remedy=f"see help(everyo.{primitive.name})",
+        remedy=help_on(primitive.name),
     )

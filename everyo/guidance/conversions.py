@@ -157,18 +157,18 @@ def _in_place_of(path: str, opened: str, names: dict[str, Any]) -> str | None:
         return None
     root, _, package = str(module).partition(".")
     if root in ("math", "cmath"):
-        return _written(_MATH.get(name) or _ours(name), path)
+        return _written(_MATH.get(name) or ours(name), path)
     if root == "numpy" and name in _NUMPY:
         return _written(_NUMPY[name], path)
     if root == "scipy":
         package = package.partition(".")[0]
-        ours = None if package in _SCIPY else _EXACT.get(name) or _ours(name)
+        found = None if package in _SCIPY else _EXACT.get(name) or ours(name)
         others = _SCIPY.get(package, "eo.custom_vjp around it")
-        return f"use {others}, in place of {path} alone" if ours is None else _written(ours, path)
+        return f"use {others}, in place of {path} alone" if found is None else _written(found, path)
     return None
 
 
-def _ours(name: str) -> str | None:
+def ours(name: str) -> str | None:
     """Return where EveryO has a function of this name."""
     everyo = sys.modules["everyo"]
     for namespace in _NAMESPACES:
@@ -178,5 +178,11 @@ def _ours(name: str) -> str | None:
     return None
 
 
-def _written(ours: str | None, theirs: str) -> str | None:
-    return None if ours is None else f"write {ours} in place of {theirs}"
+def help_on(name: str) -> str:
+    """Return where the shapes and parameters of an operation are described."""
+    public = ours(name)
+    return f"see help({public})" if public else "compare them with what the function's docstring asks for"
+
+
+def _written(found: str | None, theirs: str) -> str | None:
+    return None if found is None else f"write {found} in place of {theirs}"

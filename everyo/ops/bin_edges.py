@@ -23,6 +23,8 @@ from everyo.ops.signatures import explained
 
 __all__ = ["histogram_bin_edges"]
 
+_RULES = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
+
 
 @primitive(
     None,
@@ -78,6 +80,14 @@ def edges_of(x: Tensor, bins: Any, range: Any, operation: str) -> tuple[Tensor, 
         low, high = (None, None) if range is None else _bounds(range, operation)
         if range is None:
             _require_finite(x, operation)
+        if bins not in _RULES:
+            raise ArgumentError(
+                "there is no such rule for the number of bins",
+                operation=operation,
+                expected=", ".join(_RULES),
+                found=repr(bins),
+                remedy="pass the number of bins, or their edges",
+            )
         bins = apply(_chosen_edges, (x,), {"method": bins, "low": low, "high": high}).shape[0] - 1
     given = weak(bins, [x], operation) if x.dtype.kind == "f" else as_tensor(bins, x)
     if given.ndim:

@@ -11,7 +11,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_integer
+from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear
 from everyo.ops.shape import broadcast_to, reshape
@@ -122,8 +122,18 @@ def _matrices(x: Any, operation: str, axes: tuple[int, int] = (-2, -1)) -> Tenso
             expected="at least two axes",
             remedy="add axes with expand_dims or reshape",
         )
-    last = axes == (-2, -1) or (axes == (0, 1) and x.ndim == 2)
-    return x if last else moveaxis(x, axes, (-2, -1))
+    rows, columns = (normalize_axis(axis, x.ndim, operation) for axis in axes)
+    if rows == columns:
+        raise ShapeError(
+            "the axes of rows and columns are the same",
+            operation=operation,
+            inputs=describe(x),
+            expected="two different axes",
+            found=f"axis1={axes[0]}, axis2={axes[1]}",
+            remedy="name two axes; a negative one counts from the end",
+        )
+    last = (rows, columns) == (x.ndim - 2, x.ndim - 1)
+    return x if last else moveaxis(x, (rows, columns), (-2, -1))
 
 
 def length(shape: Sequence[int], offset: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.errors import EveryOError, IndexingError, ShapeError, describe
+from everyo.errors import ArgumentError, EveryOError, IndexingError, ShapeError, describe
 from everyo.ops.creation import as_tensor
 from everyo.ops.index_batching import DISTINCT, Template
 
@@ -53,12 +53,26 @@ def _no_element(
     )
 
 
+def _no_step(operation: str, x: Any, index: Template, arrays: Sequence[Any]) -> ArgumentError | None:
+    """Return the error for a slice that takes no step, if there is one."""
+    if not any(type(item) is slice and item.step == 0 for item in index):
+        return None
+    return ArgumentError(
+        "the step of a slice is zero",
+        operation=operation,
+        inputs=f"{_written(index, arrays)}{' = ...' * (operation == 'setitem')} for x: {describe(x)}",
+        expected="steps of at least 1, or negative ones that go backwards",
+        found="0",
+        remedy="leave the step out to take every element, as in x[a:b]",
+    )
+
+
 def reading(inputs: Sequence[Any], params: dict[str, Any], error: Exception) -> EveryOError | None:
     """Return the error for ``x[index]``."""
     x, *arrays = inputs
-    return (
-        _no_element("getitem", x, params["index"], arrays, error) if isinstance(error, IndexError) else None
-    )
+    if isinstance(error, IndexError):
+        return _no_element("getitem", x, params["index"], arrays, error)
+    return _no_step("getitem", x, params["index"], arrays)
 
 
 def writing(inputs: Sequence[Any], params: dict[str, Any], error: Exception) -> EveryOError | None:
@@ -66,8 +80,9 @@ def writing(inputs: Sequence[Any], params: dict[str, Any], error: Exception) -> 
     x, v, *arrays = inputs
     if isinstance(error, IndexError):
         return _no_element("setitem", x, params["index"], arrays, error)
-    if not isinstance(error, ValueError) or not hasattr(v, "shape"):
-        return None
+    no_step = _no_step("setitem", x, params["index"], arrays)
+    if no_step is not None or not isinstance(error, ValueError) or not hasattr(v, "shape"):
+        return no_step
     shape = _selected_shape(x, params["index"], arrays)
     return ShapeError(
         "the value does not fit what the index selects",

@@ -95,22 +95,25 @@ def mean_of(x: Any, axis: Axis, keepdims: bool, where: Any, operation: str = "me
     """Return the mean of those elements for which `where` holds; NaN where there is none."""
     x = inexact(x)
     if x.dtype == float16:  # its sums would overflow
-        return op.astype(mean_of(op.astype(x, dtype=float32), axis, keepdims, where), dtype=float16)
+        wide = op.astype(x, dtype=float32)
+        return op.astype(mean_of(wide, axis, keepdims, where, operation), dtype=float16)
     chosen = mask(where, x)
     total = reduce(op.sum, op.where(chosen, x, 0), axis, keepdims, operation=operation)
-    number = _number(chosen, x, axis, keepdims, 0)
+    number = _number(chosen, x, axis, keepdims, 0, operation)
     return total * (1 / number) if x.dtype.kind == "c" else total / number  # a complex quotient would warn
 
 
-def _number(chosen: Tensor | None, x: Tensor, axis: Axis, keepdims: bool, correction: float) -> Tensor:
+def _number(
+    chosen: Tensor | None, x: Tensor, axis: Axis, keepdims: bool, correction: float, operation: str
+) -> Tensor:
     """Return by what to divide: how many elements take part, less `correction`; NaN unless positive."""
     real = x.dtype if x.dtype.kind == "f" else x.backend.xp.finfo(x.dtype).dtype
     if chosen is None:
         number = as_tensor(
-            x.backend.asarray(count(tuple(x.shape), normalize_axes(axis, x.ndim, "var")), real, x.device)
+            x.backend.asarray(count(tuple(x.shape), normalize_axes(axis, x.ndim, operation)), real, x.device)
         )
     else:
-        number = op.astype(reduce(op.sum, chosen, axis, keepdims), dtype=real)
+        number = op.astype(reduce(op.sum, chosen, axis, keepdims, operation=operation), dtype=real)
     number = number - correction
     return op.where(op.less_equal(number, 0), math.nan, number)
 
@@ -127,10 +130,10 @@ def spread(
         axes = None if axis is None else normalize_axes(axis, x.ndim, name)
         d = apply(op.centre_numbers, (x, mask(where, x)), {"axis": axes})
     else:
-        mean = mean_of(x, axis, True, where) if mean is None else mean
+        mean = mean_of(x, axis, True, where, name) if mean is None else mean
         d = x - weak(mean, [x], name)
         d = d if chosen is None else op.where(chosen, d, 0)
-    freedom = _number(chosen, x, axis, keepdims, correction)
+    freedom = _number(chosen, x, axis, keepdims, correction, name)
     if name == "std":
         return reduce(op.vector_norm, d, axis, keepdims, operation=name, ord=2) / op.sqrt(freedom)
     return _squares(d, axis, keepdims, name) / freedom

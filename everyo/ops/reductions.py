@@ -354,6 +354,7 @@ def prod(
         return partly("prod", x, axis, keepdims, initial=initial, where=where, dtype=dtype)
     x = as_tensor(x)
     axes = normalize_axes(axis, x.ndim, "prod")
+    keepdims = as_flag(keepdims, "keepdims", "prod")
     out = in_dtype(lambda x: _prod_along(x, axes), x, dtype, "prod")
     return expand(out, x.shape, axes, False) if keepdims else out
 

@@ -349,7 +349,7 @@ def expand_dims(x: Any, /, axis: int | Sequence[int]) -> Tensor:
     """
     x = as_tensor(x)
     ndim = x.ndim + (1 if axis.__class__ is int or not isinstance(axis, Sequence) else len(axis))
-    axes = normalize_axes(axis, ndim, "expand_dims")
+    axes = normalize_axes((axis,) if axis is None else axis, ndim, "expand_dims")
     sizes = iter(x.shape)
     return apply(_reshape, (x,), {"shape": tuple([1 if i in axes else next(sizes) for i in range(ndim)])})
 

@@ -14,7 +14,7 @@ from everyo.errors import ShapeError, describe
 from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, public
-from everyo.ops.signatures import explained, misfit
+from everyo.ops.signatures import composed, misfit
 
 __all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpose"]
 
@@ -114,7 +114,8 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None, *surplus: Never, **u
     x = as_tensor(x)
     if axes is None:
         return apply(_transpose, (x,), {"axes": tuple(range(x.ndim - 1, -1, -1))})
-    named = axes if axes.__class__ is tuple or isinstance(axes, Iterable) else (axes,)
+    several = axes.__class__ is tuple or (isinstance(axes, Iterable) and getattr(axes, "shape", None) != ())
+    named: Any = axes if several else (axes,)
     order = tuple([normalize_axis(a, x.ndim, "transpose") for a in named])
     if len(order) != x.ndim or len(set(order)) != x.ndim:
         raise ShapeError(
@@ -128,7 +129,7 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None, *surplus: Never, **u
     return apply(_transpose, (x,), {"axes": order})
 
 
-@explained
+@composed
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
     """Return `x` with its axes in the order of `axes`: `transpose` under the Array API's name.
 
