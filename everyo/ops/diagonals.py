@@ -122,7 +122,8 @@ def _matrices(x: Any, operation: str, axes: tuple[int, int] = (-2, -1)) -> Tenso
             expected="at least two axes",
             remedy="add axes with expand_dims or reshape",
         )
-    rows, columns = (normalize_axis(axis, x.ndim, operation) for axis in axes)
+    ndim = x.ndim
+    rows, columns = normalize_axis(axes[0], ndim, operation), normalize_axis(axes[1], ndim, operation)
     if rows == columns:
         raise ShapeError(
             "the axes of rows and columns are the same",
@@ -132,7 +133,7 @@ def _matrices(x: Any, operation: str, axes: tuple[int, int] = (-2, -1)) -> Tenso
             found=f"axis1={axes[0]}, axis2={axes[1]}",
             remedy="name two axes; a negative one counts from the end",
         )
-    last = (rows, columns) == (x.ndim - 2, x.ndim - 1)
+    last = rows == ndim - 2 and columns == ndim - 1
     return x if last else moveaxis(x, (rows, columns), (-2, -1))
 
 
