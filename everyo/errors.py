@@ -15,6 +15,7 @@ from typing import Self
 from numpy.linalg import LinAlgError as _NumpyLinAlgError
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+QUOTED = 200  # characters of a source line that a message shows
 GENERATED = "<everyo>"  # the file name of code that the package writes itself
 _BETWEEN = frozenset(
     ("concurrent", "contextlib", "copy", "copyreg", "functools", "numpy", "optree", "pickle", "scipy")
@@ -152,8 +153,17 @@ def user_line() -> str:
     if frame is None:
         return ""
     place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
-    source = user_source(frame)
+    source = _quoted(user_source(frame), user_expression(frame))
     return f"{place}: {source}" if source else place
+
+
+def _quoted(source: str, running: str) -> str:
+    """Return a line as messages quote it: of a long one the part around what is running."""
+    if len(source) <= QUOTED:
+        return source
+    begin = max(min(source.find(running) - QUOTED // 3, len(source) - QUOTED), 0)
+    end = begin + QUOTED
+    return "..." * (begin > 0) + source[begin:end] + "..." * (end < len(source))
 
 
 def user_frame() -> FrameType | None:

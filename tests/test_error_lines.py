@@ -126,3 +126,37 @@ def test_there_is_none_where_there_is_no_user(monkeypatch):
     thread.join()
     assert caught[0].line == ""
     assert "at:" not in str(caught[0])
+
+
+NUMBERS = ", ".join(map(str, range(3000)))
+LONG_LINES = {
+    "call behind": f"table = [{NUMBERS}]; eo.ones(3).sum(axis=table[4])\n",
+    "call before": f"eo.ones(3).sum(axis=4); table = [{NUMBERS}]\n",
+    "call between": f"table = [{NUMBERS}]; eo.ones(3).sum(axis=4); table = [{NUMBERS}]\n",
+}
+
+
+@pytest.mark.parametrize("name", LONG_LINES)
+def test_of_a_long_line_the_part_that_runs_is_quoted(name, tmp_path):
+    place = tmp_path / "generated.py"
+    place.write_text(LONG_LINES[name], encoding="utf-8")
+    code = compile(place.read_text(), str(place), "exec")
+    with pytest.raises(eo.IndexingError) as error:
+        exec(code, {"eo": eo})
+    source = error.value.line.partition("<module>: ")[2]
+    assert "eo.ones(3).sum(axis=" in source
+    assert len(source) <= 206
+    assert source.startswith("...") is (name != "call before")
+    assert source.endswith("...") is (name != "call behind")
+    assert len(str(error.value)) < 1000
+
+
+def test_a_long_index_is_not_quoted_in_the_remedy(tmp_path):
+    place = tmp_path / "generated.py"
+    zeros = "0 * eo.argmax(x) + " * 300
+    place.write_text(f"def f(x):\n    return TABLE[{zeros}0] * x\n", encoding="utf-8")
+    names = {"eo": eo, "TABLE": np.ones(3)}
+    exec(compile(place.read_text(), str(place), "exec"), names)
+    with pytest.raises(eo.CompileError, match=r"write eo\.asarray\(TABLE\)\[\.\.\.\] in place of") as error:
+        eo.compile(names["f"])(eo.ones(3))
+    assert len(str(error.value)) < 1000

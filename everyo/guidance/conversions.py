@@ -10,7 +10,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from everyo.errors import user_expression, user_frame, user_source
+from everyo.errors import QUOTED, user_expression, user_frame, user_source
 
 _CALL = re.compile(r"([A-Za-z_][\w.]*)([(\[])")
 _UPDATE = re.compile(r"(.*?)\s*(?:\*\*|//|>>|<<|[-+*/@%&|^])=(?!=)", re.DOTALL)
@@ -129,6 +129,8 @@ def _read(text: str, names: dict[str, Any]) -> str | None:
     path = ast.unparse(source.value)
     if not _is_array(path, names):
         return _in_place_of(path, "[", names)
+    if len(text) > QUOTED:
+        return f"write eo.asarray({path})[...] in place of {path}[...]"
     return f"write eo.asarray({path}){text[len(path) :]} in place of {text}"
 
 
