@@ -117,3 +117,43 @@ def test_a_vector_of_edges_serves_both_axes():
         assert counts.shape == (3, 3)
         assert xs.tolist() == ys.tolist() == [0.0, 1.5, 3.0, 4.0]
     assert eo.histogram2d(V, V, bins=eo.tensor(2))[0].shape == (2, 2)
+
+
+BOOLEAN_INTEGERS = {
+    "sum": lambda x: x.sum(True),
+    "mean": lambda x: x.mean(False),
+    "axes": lambda x: eo.sum(x, axis=(True, False)),
+    "cumsum": lambda x: np.cumsum(x, axis=True),
+    "sort": lambda x: eo.sort(x, axis=True),
+    "expand_dims": lambda x: eo.expand_dims(x, True),
+    "reshape": lambda x: x.reshape(True, 6),
+    "zeros": lambda x: eo.zeros((True, 2)),
+    "broadcast_to": lambda x: eo.broadcast_to(x, (True, 2, 3)),
+    "diagonal": lambda x: eo.diagonal(x, 0, False, True),
+    "concat": lambda x: eo.concat([x, x], axis=True),
+    "stack": lambda x: eo.stack([x, x], axis=True),
+    "draws": lambda x: eo.random.normal(size=(True, 2)),
+}
+
+
+@pytest.mark.parametrize("name", BOOLEAN_INTEGERS)
+def test_true_is_no_axis_and_no_size(name):
+    with pytest.raises(eo.DTypeError):
+        BOOLEAN_INTEGERS[name](eo.asarray(np.arange(6.0).reshape(2, 3)))
+
+
+def test_true_is_the_first_diagonal():
+    """``k=not whole`` is a habit, which NumPy takes too."""
+    x = eo.asarray(np.arange(6.0).reshape(2, 3))
+    np.testing.assert_array_equal(eo.triu(x, k=True).numpy(), np.triu(x.numpy(), k=True))
+    np.testing.assert_array_equal(eo.diagonal(x, True).numpy(), np.diagonal(x.numpy(), True))
+
+
+@pytest.mark.parametrize("name", ["sort", "argsort"])
+def test_ways_to_sort(name):
+    x = eo.tensor([3.0, 1.0])
+    for kind in ("quicksort", "heapsort", "mergesort", "stable", "quick", None):
+        np.testing.assert_array_equal(getattr(np, name)(x, kind=kind), getattr(np, name)(x.numpy()))
+    for kind in ("bogus", 3):
+        with pytest.raises(eo.ArgumentError, match="no such way to sort"):
+            getattr(np, name)(x, kind=kind)

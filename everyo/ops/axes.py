@@ -26,6 +26,8 @@ def normalize_axis(axis: int, ndim: int, operation: str) -> int:
     DTypeError
         If it is no integer.
     """
+    if axis.__class__ is bool:  # a flag in the place of an axis, as in x.sum(True)
+        raise _no_integer(axis, "an axis", operation)
     position = axis if axis.__class__ is int else as_integer(axis, "an axis", operation)
     if not -ndim <= position < ndim:
         raise IndexingError(
@@ -44,13 +46,17 @@ def as_integer(value: Any, name: str, operation: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise DTypeError(
-            f"{name} must be an integer",
-            operation=operation,
-            expected="an int",
-            found=repr(value),
-            remedy="convert it: int(...)" + _HABITS.get(operation, ""),
-        ) from None
+        raise _no_integer(value, name, operation) from None
+
+
+def _no_integer(value: Any, name: str, operation: str) -> DTypeError:
+    return DTypeError(
+        f"{name} must be an integer",
+        operation=operation,
+        expected="an int",
+        found=repr(value),
+        remedy="convert it: int(...)" + _HABITS.get(operation, ""),
+    )
 
 
 def as_flag(value: Any, name: str, operation: str) -> bool:
@@ -107,8 +113,10 @@ def as_items(value: Any, name: str, operation: str) -> list[Any]:
 
 
 def as_integers(value: Any, name: str, operation: str) -> tuple[int, ...]:
-    """Return a parameter that is an integer or a sequence of integers as a tuple."""
+    """Return a parameter that is an integer or a sequence of integers, but no flag, as a tuple."""
     items = value if isinstance(value, Sequence) else (value,)
+    if bool in map(type, items):
+        raise _no_integer(value, name, operation)
     return tuple([as_integer(item, name, operation) for item in items])
 
 
@@ -141,7 +149,7 @@ def as_list(shape: Any) -> Sequence[Any]:
 def normalize_shape(shape: Any, operation: str) -> tuple[int, ...]:
     """Return a shape as a tuple of ints; ShapeError or DTypeError for what is none."""
     try:
-        sizes = tuple(map(operator.index, as_list(shape)))
+        sizes = tuple([operator.index(None if n.__class__ is bool else n) for n in as_list(shape)])
     except TypeError:
         raise DTypeError(
             "a shape consists of integers",

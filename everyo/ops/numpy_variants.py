@@ -6,14 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 from everyo.core.dtypes import as_dtype
+from everyo.errors import ArgumentError
 from everyo.ops.creation import as_tensor
 from everyo.ops.numpy_ufuncs import namespace, require_same_kind, unsupported
 
+_SORTS = ("q", "h", "m", "s")  # NumPy looks at the first letter
 NOT_SPECIAL = object()  # what a variant returns where the usual translation serves
 
 
 def _sorted(name: str) -> Callable[..., Any]:
     def call(a: Any, axis: int | None = -1, kind: Any = None, stable: Any = None, **options: Any) -> Any:
+        if kind is not None and (not isinstance(kind, str) or kind[:1] not in _SORTS):
+            raise ArgumentError(
+                "there is no such way to sort",
+                operation=name,
+                expected='"quicksort", "heapsort", "mergesort" or "stable"',
+                found=repr(kind),
+                remedy="leave kind out: equal elements keep their order in any case",
+            )
         if kind is None or options:
             return NOT_SPECIAL
         return getattr(namespace(), name)(a, axis=axis)  # always stable
