@@ -160,3 +160,10 @@ def test_a_long_index_is_not_quoted_in_the_remedy(tmp_path):
     with pytest.raises(eo.CompileError, match=r"write eo\.asarray\(TABLE\)\[\.\.\.\] in place of") as error:
         eo.compile(names["f"])(eo.ones(3))
     assert len(str(error.value)) < 1000
+
+
+def test_a_gradient_that_is_not_finite_names_the_function_that_was_called():
+    x = eo.ones((2, 2), requires_grad=True)
+    with eo.detect_anomaly(), pytest.raises(eo.NonFiniteGradientError) as error:
+        eo.linalg.cond(x).backward()
+    assert error.value.operation == "cond"

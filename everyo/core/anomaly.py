@@ -34,6 +34,12 @@ def checksums(saved: Sequence[Any]) -> list[int]:
     return sums
 
 
+def _called(node: Node) -> str:
+    """Return the name of the function that the user called, where the primitive is part of one alone."""
+    plan = getattr(node, "plan", None)
+    return node.name if plan is None else plan.primitive.options.get("called", node.name)
+
+
 def check_unchanged(node: Node) -> None:
     """Raise GraphStateError if an array that `node` saved was overwritten since the forward pass."""
     if node.extras is not None and checksums(node.saved) != node.extras.checksums:
@@ -57,7 +63,7 @@ def check_finite(node: Node, cotangents: Sequence[Any]) -> None:
             first = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
             raise NonFiniteGradientError(
                 f"its gradient rule produced {array[first]} at index {first}",
-                operation=node.name,
+                operation=_called(node),
                 inputs=describe(array),
                 expected="finite values",
                 found=f"{int((~np.isfinite(array)).sum())} of {array.size} values are not finite",

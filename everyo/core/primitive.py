@@ -96,6 +96,7 @@ class Primitive:
     **options : dict
         What a family notes; ``keep(inputs)`` returns what to save of ``*inputs`` where a rule reads less;
         ``explain(inputs, params, error)`` returns the error for a kernel's exception, or None;
+        ``called`` names the one function that it is part of;
         ``constant`` says that the result depends on shapes and dtypes alone, ``jumps`` in which inputs it is
         constant or linear between jumps, ``linear_in`` in which ones it is linear although its rule reads
         them or the result (positions, or a function of the parameters that returns them).

@@ -269,6 +269,7 @@ def _undefined(g: Any) -> Any:
     batch=batched,
     missing="it is a condition",
     specs=same_layout,
+    called="cond",
 )
 def _infinite_where(xp: Any, x: Any, where: Any) -> Any:
     """Return `x`, but infinity without any derivative where `where` holds."""
