@@ -334,3 +334,31 @@ def test_points_up_to_a_number_have_the_default_dtype(n):
     found = eo.compile(f)(n)
     assert found.dtype == f(n).dtype == eo.float32
     assert found.tolist() == [0.0, n / 2, n]
+
+
+@pytest.mark.parametrize("k", [0.1 + 0.2j, 1e39 + 0j, 0.1, 3, True])
+@pytest.mark.parametrize("name", ["real", "imag", "conjugate"])
+def test_parts_of_a_number_are_numbers_of_64_bits(name, k):
+    def f(x, k):
+        part = getattr(k, name)
+        return x * (part() if name == "conjugate" else part)
+
+    for x in (eo.tensor([1.5], dtype=eo.complex128), eo.tensor([1.5], dtype=eo.float64)):
+        found, wanted = eo.compile(f)(x, k), f(x, k)
+        assert found.dtype == wanted.dtype
+        assert found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, k: x * 2 if k in {3} else x,
+        lambda x, k: x * {3: 5}.get(k, 1),
+        lambda x, k: x * {3: 5}[k],
+    ],
+)
+def test_a_number_that_is_not_known_is_not_looked_up(f):
+    assert f(eo.ones(2), 3).tolist() in ([2.0, 2.0], [5.0, 5.0])
+    with pytest.raises(eo.CompileError, match="static_argnums"):
+        eo.compile(f)(eo.ones(2), 3)
+    assert eo.compile(f, static_argnums=1)(eo.ones(2), 3).tolist() == f(eo.ones(2), 3).tolist()

@@ -56,6 +56,9 @@ OPERATORS = frozenset(
         "less_equal",
         "greater",
         "greater_equal",
+        "real",
+        "imag",
+        "conj",
         "stop_gradient",
     }
 )  # fmt: skip - of Python: numbers stay numbers
@@ -69,6 +72,25 @@ REMEDIES = {
     "item": "keep it a tensor: np.sin(x) or eo.sin(x) for math.sin(x); eo.debug_print shows values; or mark "
     "the argument in static_argnums",
 }
+
+
+class Number(Tensor):
+    """A tensor that stands for a number of Python, whose hash would be that of its value."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(self.data.concrete("hash").item())
+
+
+def tensor_of(symbol: Symbol) -> Tensor:
+    """Return the tensor that the traced function is given for a value."""
+    if not symbol.weak:
+        return wrap(symbol)
+    number = Number()
+    number.data = symbol
+    number.grad_node = number.grad = None
+    return number
 
 
 class Symbol(Traced):
@@ -188,7 +210,7 @@ class Tracer(Interpreter):
 
     def symbol(self, value: Value, weak: bool = False) -> Tensor:
         """Return a tensor that stands for a value of the graph."""
-        return wrap(Symbol(self, value, weak))
+        return tensor_of(Symbol(self, value, weak))
 
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Write the call down; record it for the eager tape too, if an operand requires grad."""
@@ -210,7 +232,7 @@ class Tracer(Interpreter):
         if self._in_block() and primitive.name != "stop_gradient":
             constant = [self._constant_of(s) for s in symbols]  # a replay under a tape knows no mode
             return tuple(constant) if isinstance(out, tuple) else constant[0]
-        return tuple(map(wrap, symbols)) if isinstance(out, tuple) else wrap(out)
+        return tuple(map(wrap, symbols)) if isinstance(out, tuple) else tensor_of(out)
 
     def _in_block(self) -> bool:
         """Whether what is written down now is constant to whatever differentiates the program."""

@@ -12,7 +12,7 @@ from everyo.compiler.codegen import scalar
 from everyo.compiler.codegen.text import Function, Index, literal, type_of
 from everyo.compiler.graph import Op, Value
 
-IDENTITY = {"sum": -0.0, "prod": 1, "and": True, "or": False}
+IDENTITY = {"sum": 0.0, "prod": 1, "and": True, "or": False}
 
 
 class Flat(tuple[Index, ...]):
@@ -225,22 +225,19 @@ class Elements:
     def _dot(self, op: Op, idx: Sequence[Index]) -> str:
         a, b = op.operands
         *batch, i, j = idx
-        kind, total = type_of(op.out.dtype), None
+        kind, total = type_of(op.out.dtype), identity("sum", op.out.dtype)
+        times, plus = ("fmul contract", "fadd contract") if op.out.dtype.kind == "f" else ("mul", "add")
         for k in range(a.shape[-1]):
             x, y = self.element(a, [*batch, i, k]), self.element(b, [*batch, k, j])
-            if op.out.dtype.kind == "f":
-                product = self.f.pure(f"fmul contract {kind} {x}, {y}")
-                total = product if total is None else self.f.pure(f"fadd contract {kind} {total}, {product}")
-            else:
-                product = self.f.pure(f"mul {kind} {x}, {y}")
-                total = product if total is None else self.f.pure(f"add {kind} {total}, {product}")
-        assert total is not None
+            product = self.f.pure(f"{times} {kind} {x}, {y}")
+            total = self.f.pure(f"{plus} {kind} {total}, {product}")
         return total
 
     def _reduce(self, op: Op, idx: Sequence[Index]) -> str:
         """A reduction that is written out."""
         value, axes = op.operands[0], op.params["axes"]
-        total: str | None = None
+        sums = op.params["kind"] == "sum" and op.out.dtype.kind == "f"
+        total = identity("sum", op.out.dtype) if sums else None  # that of negative zeros is 0
         for inner in np.ndindex(*(value.shape[a] for a in axes)):
             x = self.element(value, inserted(idx, axes, inner))
             total = (
@@ -278,7 +275,7 @@ def identity(kind: str, dtype: Any) -> str:
         limits = np.iinfo(dtype)
         return str(limits.min if kind == "max" else limits.max)
     value = IDENTITY[kind]
-    return literal(0 if kind == "sum" and dtype.kind != "f" else value, dtype)
+    return literal(value, dtype)
 
 
 def combine(
