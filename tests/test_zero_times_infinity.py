@@ -119,6 +119,38 @@ def test_programs_repair_what_has_an_infinite_slope_somewhere():
     assert not steep & AT_INFINITY
 
 
+COMPLEX_POLES = {
+    "arctan": (eo.arctan, [1j, -1j]),
+    "arcsinh": (eo.arcsinh, [1j, -1j]),
+    "arctanh": (eo.arctanh, [1.0, -1.0]),
+    "arcsin": (eo.arcsin, [1.0, -1.0]),
+    "log": (eo.log, [0.0]),
+    "sqrt": (eo.sqrt, [0.0]),
+    "reciprocal": (eo.reciprocal, [0.0]),
+    "quotient": (lambda z: 1 / z, [0.0]),
+}
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("name", COMPLEX_POLES)
+def test_a_pole_that_is_not_chosen_sends_nothing(name):
+    """Beside a point where the slope is finite: backward, forward and compiled."""
+    f, poles = COMPLEX_POLES[name]
+    z = eo.tensor([*poles, 2.5], dtype=eo.complex128)
+    chosen = eo.tensor([*(False for _ in poles), True])
+
+    def loss(z):
+        return eo.sum(eo.real(eo.where(chosen, f(z), 0)))
+
+    slope = eo.jvp(f, (z[-1],), (eo.ones_like(z[-1]),))[1]
+    wanted = [*(0.0 for _ in poles), np.conj(slope.numpy())]
+    direction = eo.tensor([*(0.0 for _ in poles), 1.0], dtype=eo.complex128)
+    for transform in (lambda f: f, eo.compile):
+        np.testing.assert_allclose(transform(eo.grad(loss))(z).numpy(), wanted, rtol=1e-12)
+        tangent = transform(lambda z: eo.jvp(f, (z,), (direction,))[1])(z)
+        np.testing.assert_allclose(tangent.numpy(), np.conj(wanted), rtol=1e-12)
+
+
 SINGULAR = {  # a function, and points where it has an infinite slope
     "entropy": (lambda p: eo.special.xlogy(p, p), [0.0]),
     "entr": (eo.special.entr, [0.0]),

@@ -20,6 +20,7 @@ _STEEP = frozenset(
      "log_ratio", "logaddexp", "logaddexp2", "logit", "ndtri", "polygamma", "polygamma_difference", "power",
      "reciprocal", "rel_entr", "remainder", "rsqrt", "sinh", "sqrt", "tan", "xlog1py", "xlogy", "zeta"}
 )  # fmt: skip
+_STEEP_IF_COMPLEX = frozenset({"arctan", "arcsinh"})  # at 1j and -1j
 
 
 class _Unwatched:
@@ -45,12 +46,15 @@ def watch_over(backend: Backend) -> Any:
     return backend.quiet() if staging.get() is None else _Unwatched()
 
 
-def may_repair(primitive: Primitive) -> bool:
-    """Whether a NaN that a rule of an operation made may be an infinite slope times nothing.
+def may_repair(primitive: Primitive, g: Any) -> bool:
+    """Whether a NaN that a rule made of a cotangent or tangent may be an infinite slope times nothing.
 
     A program that is traced holds the repair of the steep operations alone, so that others cost nothing.
     """
-    return primitive.family == "elementwise" and (staging.get() is None or primitive.name in _STEEP)
+    if primitive.family != "elementwise":
+        return False
+    steep = primitive.name in _STEEP or (primitive.name in _STEEP_IF_COMPLEX and g.dtype.kind == "c")
+    return steep or staging.get() is None
 
 
 def repair(cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> list[Any]:
@@ -64,7 +68,10 @@ def repair(cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> list[Any]
     dead = op.equal(g, 0)
     for residual in saved:
         if getattr(residual, "dtype", None) is not None:
-            dead = op.logical_and(dead, op.logical_not(op.isnan(residual)))
+            known = op.logical_not(op.isnan(residual))
+            if residual.dtype.kind == "c":  # with one infinite part it is infinite, whatever the other is
+                known = op.logical_or(known, op.isinf(residual))
+            dead = op.logical_and(dead, known)
     return [
         None if c is None else op.where(op.logical_and(dead, op.isnan(c)), op.zeros_like(c), c)
         for c in cotangents

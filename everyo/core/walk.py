@@ -261,7 +261,7 @@ class Walk:
     def _check(self, plan: Plan, cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> Sequence[Any]:
         """Repair the cotangents of an elementwise rule that made a NaN."""
         self.watch.tripped = False
-        return repair(cotangents, g, saved) if may_repair(plan.primitive) else cotangents
+        return repair(cotangents, g, saved) if may_repair(plan.primitive, g) else cotangents
 
 
 def _narrowed(node: Node, parents: Sequence[Node]) -> tuple[Plan, Any]:

@@ -123,7 +123,7 @@ class JVPInterpreter(Interpreter):
         residuals = primitive.reader(rule, len(primals))(params, out, *primals)
         self.watch.tripped = False
         term = rule(t, *residuals)
-        if self.watch.tripped and may_repair(primitive):
+        if self.watch.tripped and may_repair(primitive, t):
             (term,) = repair([term], t, residuals)
             if staging.get() is None:  # a traced program would pay for it in every call
                 term = _repaired(term, t, rule(op.ones_like(t), *residuals))
