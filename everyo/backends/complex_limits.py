@@ -1,4 +1,7 @@
-"""Complex functions at zeros and infinities, where the Array API standard asks for more than NumPy."""
+"""Complex functions at zeros and infinities, where more is asked for than NumPy gives.
+
+The limits are the Array API standard's.
+"""
 
 from __future__ import annotations
 
@@ -29,3 +32,25 @@ def tanh(x: Any, function: Function) -> Any:
     if infinite.any():
         np.copyto(out.imag, np.copysign(0.0, x.imag), where=infinite)
     return out
+
+
+def log1p(x: Any, function: Function) -> Any:
+    """Return ``log(1 + x)`` with all digits near 0, and without overflow of the absolute value."""
+    shifted = np.array(x)
+    shifted.real += 1  # x + 1 would lose the sign of a zero imaginary part
+    out = np.asarray(np.log(shifted))
+    re, im = np.asarray(x.real), np.asarray(x.imag)
+    near = (np.abs(re) < 0.5) & (np.abs(im) < 0.5)
+    re, im = np.where(near, re, 0), np.where(near, im, 0)
+    np.copyto(out.real, 0.5 * np.log1p(re * (2 + re) + im * im), where=near)
+    return out
+
+
+def sign(x: Any, function: Function) -> Any:
+    """Return ``x / |x|`` also where the absolute value overflows."""
+    large = np.maximum(np.abs(x.real), np.abs(x.imag)) > np.finfo(x.dtype).max / 2
+    if large.any():
+        x = np.array(x)
+        x.real *= np.where(large, 0.5, 1)
+        x.imag *= np.where(large, 0.5, 1)
+    return function(x)

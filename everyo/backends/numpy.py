@@ -118,7 +118,7 @@ class NumpyBackend:
         self.xp.all, self.xp.any = reduction(np.logical_and, bool), reduction(np.logical_or, bool)
         for name, dtypes in slow_functions().items():
             setattr(self.xp, name, instead_of(getattr(np, name), dtypes))
-        for name in ("expm1", "tanh"):
+        for name in ("expm1", "log1p", "sign", "tanh"):
             setattr(self.xp, name, with_limits(name, getattr(self.xp, name)))
         self.xp.fmax_along, self.xp.fmin_along = np.fmax.reduce, np.fmin.reduce
         self.xp.running_max, self.xp.running_min = np.maximum.accumulate, np.minimum.accumulate

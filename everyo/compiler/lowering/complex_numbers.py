@@ -169,7 +169,11 @@ def _astype(b: Builder, op: Op, x: Operand) -> Operand:
 @pairing("sign")
 def _sign(b: Builder, op: Op, x: Pair) -> Pair:
     """A number over its size; beside one infinite part the other one is nothing."""
-    size, zero = b.map("hypot", *x), b.constant(0, x.re.dtype)
+    zero, half = b.constant(0, x.re.dtype), b.constant(np.finfo(x.re.dtype).max / 2, x.re.dtype)
+    large = b.map("logical_or", *(b.map("greater", b.map("abs", part), half) for part in x))
+    scale = b.map("where", large, b.constant(0.5, x.re.dtype), b.constant(1, x.re.dtype))
+    x = Pair(*(b.map("multiply", part, scale) for part in x))  # the size itself may overflow
+    size = b.map("hypot", *x)
     infinite, nothing = b.map("isinf", size), b.map("equal", size, zero)
     found = []
     for part in x:
