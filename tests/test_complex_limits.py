@@ -68,3 +68,18 @@ def test_the_sign_of_infinite_numbers(transform):
     z = np.array([complex(np.inf, 3), complex(-1, -np.inf), complex(np.inf, np.inf), 0j, 5e-324j])
     found = transform(eo.sign)(eo.asarray(z)).numpy()
     np.testing.assert_array_equal(found, [1, -1j, complex(np.nan, np.nan), 0, 1j])
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["arctan", "arctanh"])
+@pytest.mark.parametrize(
+    "point", [1e20 + 1e20j, -1e200 + 3e100j, 1e-20 + 1j, 0.3 - 2j, 1e-9 + 1e-9j, 1 + 1e-8j]
+)
+def test_slopes_of_inverse_tangents(transform, name, point):
+    """Far away, where the square overflows, and near the poles, where it loses digits."""
+    f, z = getattr(eo, name), eo.tensor([point], dtype=eo.complex128)
+    found = transform(lambda z: eo.jvp(f, (z,), (eo.ones_like(z),))[1])(z).numpy()[0]
+    with mpmath.workdps(50):
+        square = mpmath.mpc(point) ** 2
+        exact = 1 / (1 + square if name == "arctan" else 1 - square)
+        assert abs(found - exact) <= 1e-14 * abs(exact) + 5e-324

@@ -98,7 +98,13 @@ def arccos(xp: Any, x: Any) -> Any:
     return xp.arccos(x)
 
 
-@elementwise(lambda g, x: g / (1 + x * x))
+def _slope_of_arctan(g: Any, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return g / (1 + x * x)
+    return g / (x - 1j) / (x + 1j)  # the square would overflow, and lose digits near the poles
+
+
+@elementwise(_slope_of_arctan)
 def arctan(xp: Any, x: Any) -> Any:
     """Inverse tangent, elementwise: ``d arctan(x) = dx / (1 + x**2)``.
 
@@ -210,7 +216,13 @@ def arccosh(xp: Any, x: Any) -> Any:
     return xp.arccosh(x)
 
 
-@elementwise(fused(lambda g, x: g / _one_minus_square(x)), domain=(-0.8, 0.8))
+def _slope_of_arctanh(g: Any, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return g / _one_minus_square(x)
+    return g / (1 - x) / (1 + x)  # likewise
+
+
+@elementwise(fused(_slope_of_arctanh), domain=(-0.8, 0.8))
 def arctanh(xp: Any, x: Any) -> Any:
     """Inverse hyperbolic tangent, elementwise: ``d arctanh(x) = dx / (1 - x**2)``.
 
