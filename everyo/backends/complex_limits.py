@@ -51,6 +51,7 @@ def sign(x: Any, function: Function) -> Any:
     large = np.maximum(np.abs(x.real), np.abs(x.imag)) > np.finfo(x.dtype).max / 2
     if large.any():
         x = np.array(x)
-        x.real *= np.where(large, 0.5, 1)
-        x.imag *= np.where(large, 0.5, 1)
+        scale = np.where(large, 0.5, 1)
+        x.real *= scale
+        x.imag *= scale
     return function(x)

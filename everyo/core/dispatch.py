@@ -285,8 +285,7 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
             if kind is not other and other not in WEAK and kernels.get(kind) is not kernels.get(other):
                 kind = Traced  # no kernel unless the two are of one backend, as NumPy's arrays and scalars
         elif a1 is x1 or a2 is x2:  # an array that no tensor vouches for
-            numeric(a1 if a1 is x1 else a2, primitive.name)
-            numeric(a2 if a2 is x2 else a1, primitive.name)
+            a1, a2 = numeric(a1, primitive.name), numeric(a2, primitive.name)
         try:
             kernel = kernels[kind]
         except KeyError:

@@ -149,8 +149,9 @@ def as_list(shape: Any) -> Sequence[Any]:
 def normalize_shape(shape: Any, operation: str) -> tuple[int, ...]:
     """Return a shape as a tuple of ints; ShapeError or DTypeError for what is none."""
     try:
-        listed_sizes: Any = [None if n.__class__ is bool else n for n in as_list(shape)]
-        sizes = tuple(map(operator.index, listed_sizes))
+        if bool in map(type, items := as_list(shape)):
+            raise TypeError
+        sizes = tuple(map(operator.index, items))
     except TypeError:
         raise DTypeError(
             "a shape consists of integers",

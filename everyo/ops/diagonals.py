@@ -14,7 +14,7 @@ from everyo.errors import ShapeError, describe
 from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear
-from everyo.ops.shape import broadcast_to, reshape
+from everyo.ops.shape import broadcast_to
 from everyo.ops.signatures import composed, explained
 from everyo.ops.transposition import moveaxis
 
@@ -260,8 +260,8 @@ def diag(x: Any, /, k: int = 0) -> Tensor:
             remedy="use eo.diagonal for more axes, or eo.vmap over the first ones",
         )
     n = x.size + abs(k)
-    flat = apply(op.assemble, (x,), {"indices": ((places((n, n), k),),), "shape": (n * n,)})
-    return reshape(flat, (n, n))
+    matrix: Tensor = _on_diagonal(x, (n, n), k)
+    return matrix
 
 
 @composed

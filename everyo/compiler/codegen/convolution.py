@@ -12,6 +12,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
+from everyo.compiler.codegen import scalar
 from everyo.compiler.codegen.text import Function, Index, literal, type_of
 from everyo.compiler.fuse import Cluster, Plan, buffer_value
 from everyo.compiler.graph import Op, Value
@@ -84,8 +85,7 @@ class Convolution:
 
     def accumulate(self, place: str, x: str, y: str) -> None:
         """Add a product to a sum."""
-        f, floats = self.f, self.dtype.kind == "f"
-        times, plus = ("fmul contract", "fadd contract") if floats else ("mul", "add")
+        f, (times, plus) = self.f, scalar.products_of(self.dtype)
         before = f.make(f"load {self.vector}, ptr {place}")
         product = f.make(f"{times} {self.vector} {x}, {y}")
         f.line(f"store {self.vector} {f.make(f'{plus} {self.vector} {before}, {product}')}, ptr {place}")

@@ -226,7 +226,7 @@ class Elements:
         a, b = op.operands
         *batch, i, j = idx
         kind, total = type_of(op.out.dtype), identity("sum", op.out.dtype)
-        times, plus = ("fmul contract", "fadd contract") if op.out.dtype.kind == "f" else ("mul", "add")
+        times, plus = scalar.products_of(op.out.dtype)
         for k in range(a.shape[-1]):
             x, y = self.element(a, [*batch, i, k]), self.element(b, [*batch, k, j])
             product = self.f.pure(f"{times} {kind} {x}, {y}")
@@ -236,14 +236,11 @@ class Elements:
     def _reduce(self, op: Op, idx: Sequence[Index]) -> str:
         """A reduction that is written out."""
         value, axes = op.operands[0], op.params["axes"]
-        sums = op.params["kind"] == "sum" and op.out.dtype.kind == "f"
-        total = identity("sum", op.out.dtype) if sums else None  # that of negative zeros is 0
+        kind, dtype = op.params["kind"], op.out.dtype
+        total = identity(kind, dtype)
         for inner in np.ndindex(*(value.shape[a] for a in axes)):
             x = self.element(value, inserted(idx, axes, inner))
-            total = (
-                x if total is None else combine(self.f, op.params["kind"], total, x, op.out.dtype, apart=True)
-            )
-        assert total is not None
+            total = combine(self.f, kind, total, x, dtype, apart=True)
         return total
 
     def _argreduce(self, op: Op, idx: Sequence[Index]) -> str:
@@ -274,8 +271,7 @@ def identity(kind: str, dtype: Any) -> str:
             return literal(kind == "min", dtype)
         limits = np.iinfo(dtype)
         return str(limits.min if kind == "max" else limits.max)
-    value = IDENTITY[kind]
-    return literal(value, dtype)
+    return literal(IDENTITY[kind], dtype)
 
 
 def combine(

@@ -53,6 +53,11 @@ def apply(f: Function, fn: str, operands: Sequence[str], source: Any, dtype: Any
     raise missing(fn, source)
 
 
+def products_of(dtype: Any) -> tuple[str, str]:
+    """Return the instructions that multiply factors and add up the products; those of floats may fuse."""
+    return ("fmul contract", "fadd contract") if dtype.kind == "f" else ("mul", "add")
+
+
 def missing(fn: str, dtype: Any) -> CompileError:
     """Return the error for a scalar function that does not exist for a dtype."""
     return CompileError(
