@@ -172,7 +172,7 @@ def user_frame() -> FrameType | None:
     Not the user's is what stands between two calls, or below all of them: this package and those it calls.
     """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not _is_users(frame):
+    while frame is not None and not is_users(frame):
         frame = frame.f_back
     return frame
 
@@ -195,7 +195,8 @@ def user_expression(frame: FrameType, after: bool = False) -> str:
     return line.encode()[part].decode(errors="replace")  # the file may have changed
 
 
-def _is_users(frame: FrameType) -> bool:
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame runs code of the user's, not of this package or of those it calls."""
     name = frame.f_code.co_filename
     if name.startswith(_PACKAGE) or name == GENERATED:
         return False

@@ -381,6 +381,42 @@ def test_an_attribute_that_is_there_but_was_not_found(transform):
         transform(lambda x: x.data.unreal)(eo.ones(3))
 
 
+LIBRARY = """
+def solve(f, x):
+    for _ in range(2):
+        try:
+            float(f(x))
+        except Exception:
+            pass
+    raise ValueError("f(a) and f(b) must have different signs")
+"""
+
+
+@pytest.mark.parametrize("transform", [eo.grad, lambda f: lambda x: eo.jvp(f, (x,), (x,)), eo.hessian])
+def test_an_error_that_a_library_did_not_see(transform):
+    """As SciPy's brentq, in C, which takes -1 for a number that is not there."""
+    library = {"__name__": "scipy.optimize"}
+    exec(LIBRARY, library)
+    with pytest.raises(eo.GraphStateError, match="becomes a Python number"):
+        transform(lambda x: library["solve"](lambda s: s - x[0], eo.sum(x)))(eo.ones(3))
+
+    def mine(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):  # nothing is left of it
+        transform(mine)(eo.ones(3))
+
+
+def test_an_error_of_the_users_own_after_one_that_was_caught():
+    def f(x):
+        with pytest.raises(eo.GraphStateError):
+            float(x[0])
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        eo.grad(f)(eo.ones(3))
+
+
 def test_a_line_that_says_nothing():
     with pytest.raises(eo.GraphStateError, match=r"x\.detach\(\)\.numpy\(\)"):
         eo.grad(lambda x: x.numpy().sum())(X)

@@ -7,8 +7,8 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from everyo.core.modes import current_mode
-from everyo.core.traced import Traced, downwards, readings, staging
-from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
+from everyo.core.traced import Traced, downwards, readings, refusal, staging
+from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe, is_users
 
 if TYPE_CHECKING:
     from everyo.core.device import Backend
@@ -228,7 +228,7 @@ class Readable:
         if not self.level and current_mode().changes is None:
             warnings.warn(f"{operation}() of a tensor that requires grad: {_LOSS}; {_WAY_OUT}", stacklevel=3)
             return
-        raise GraphStateError(
+        error = GraphStateError(
             f"a tensor that is differentiated becomes a Python number: {_LOSS}",
             operation=operation,
             inputs=describe(self),
@@ -237,6 +237,9 @@ class Readable:
             found="a conversion by Python, NumPy or SciPy",
             remedy=_instead(_WAY_OUT, "; x.item() if a plain number is meant"),
         )
+        if not is_users(sys._getframe(2)):
+            refusal.set(error)
+        raise error
 
     def _has_derivative(self) -> bool:
         """Whether the tensor is recorded, or has a tangent, on any level."""

@@ -27,6 +27,8 @@ batches: ContextVar[tuple[Any, ...]] = ContextVar("everyo_batches", default=()) 
 # Where it is noted that a value was cut off from what it was computed from, as by `item`, `numpy` and
 # `detach`; None where nobody asks.
 readings: ContextVar[list[str] | None] = ContextVar("everyo_readings", default=None)
+# The last conversion that was refused to a library, which may go on regardless; until a transformation ends.
+refusal: ContextVar[EveryOError | None] = ContextVar("everyo_refusal", default=None)
 
 
 Entry = tuple["weakref.ref[Tensor]", Any, Any]  # a tensor that changed in place; its data and node before
@@ -83,13 +85,20 @@ def undo(entries: Sequence[Entry], mine: Callable[[Tensor], bool], name: str, er
     return others
 
 
-def reveal(error: BaseException) -> None:
-    """Raise the error of this package that another one hides.
+def reveal(error: BaseException | None) -> None:
+    """Raise the error of this package that the one that ends a transformation, if any, hides.
 
     NumPy has one of its own in ``a[i] = x``, with an array a. Code in C that calls back without a look at an
     error, such as SciPy's ``brentq``, gets a SystemError from Python; or an attribute that is there is not
-    found, and nothing is left of the first error.
+    found, or it takes the number -1 for what could not be converted, and nothing is left of the first error.
     """
+    refused = refusal.get()
+    if refused is not None:
+        refusal.set(None)
+        if isinstance(error, Exception) and not isinstance(error, EveryOError):
+            raise refused.with_traceback(error.__traceback__) from None
+    if error is None:
+        return
     cause = error.__cause__
     assigned = type(error) is ValueError and str(error).startswith("setting an array element")
     called = type(error) is SystemError and "with an exception set" in str(error)
@@ -164,8 +173,7 @@ class Interpreter:
         adopted, self._adopted = self._adopted, []
         if adopted:
             undo(adopted, self.mine, self.name, error)
-        if error is not None:
-            reveal(error)
+        reveal(error)
 
     def released(self, x: Any) -> Any:
         """Return a result of the function, and let go of the object if it adopted its value."""

@@ -151,8 +151,7 @@ class EagerTape:
             around = current_mode().changes
             if around is not None:  # values of the function around this one
                 around.entries += others
-        if exc[1] is not None:
-            reveal(exc[1])
+        reveal(exc[1])
 
     def _depends(self, x: Tensor) -> bool:
         """Whether a tensor was computed from the variables."""
