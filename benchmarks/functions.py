@@ -18,6 +18,7 @@ from .harness import SEED, SUBJECT, Budget, Measurement, Row, Settings, explain,
 from .runner import main
 
 SIZE = 1_000_000
+ROUNDS = 9  # with 3, rows beside their budget changed sides from run to run
 FORWARD_LIMIT = 1.5
 DERIVATIVE_LIMIT = 5.0  # forward and backward: the call and four more
 
@@ -398,7 +399,7 @@ def _shapes(function: Function) -> str:
 def measure(functions: Callable[[Data], Sequence[Function]], settings: Settings) -> list[Measurement]:
     """Measure all functions of a family; the verdicts name those over the bar."""
     data = Data(10_000 if settings.quick else SIZE)
-    brief = replace(settings, rounds=min(settings.rounds, 3), batch_seconds=0.002)
+    brief = replace(settings, rounds=min(settings.rounds, ROUNDS), batch_seconds=0.01)
     with np.errstate(all="ignore"):
         return [found for function in functions(data) for found in _measured(function, brief)]
 

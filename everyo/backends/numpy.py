@@ -44,6 +44,7 @@ from everyo.backends.shortcuts import (
     reduction,
     reshape,
     swapaxes,
+    trace,
 )
 from everyo.backends.windows import overlap_add, sliding_windows
 from everyo.core.device import register_backend
@@ -109,7 +110,7 @@ class NumpyBackend:
         self.xp.matrix_transpose, self.xp.reshape = matrix_transpose, reshape
         self.xp.permute_dims, self.xp.swapaxes = permute_dims, swapaxes
         self.xp.real, self.xp.imag = attrgetter("real"), attrgetter("imag")
-        self.xp.ravel, self.xp.flip, self.xp.diagonal = ravel, flip, diagonal
+        self.xp.ravel, self.xp.flip, self.xp.diagonal, self.xp.trace = ravel, flip, diagonal, trace
         self.xp.where, self.xp.sigmoid, self.xp.erf, self.xp.erfc = where, sigmoid, erf, erfc
         self.xp.logaddexp = quiet_about_nan(np.logaddexp)
         self.xp.logaddexp2 = quiet_about_nan(np.logaddexp2)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,15 @@ def matrix_transpose(x: Any) -> Any:
     return x.swapaxes(-1, -2)
 
 
-def flip(x: Any, axis: int | Sequence[int]) -> Any:
+def flip(x: Any, axis: int | tuple[int, ...]) -> Any:
     """Return `x` in reverse order along some axes, counted from the first."""
+    return x[_reversal(axis, x.ndim)]
+
+
+@functools.lru_cache(256)
+def _reversal(axis: int | tuple[int, ...], ndim: int) -> tuple[slice, ...]:
     axes = (axis,) if isinstance(axis, int) else axis
-    return x[tuple([_REVERSED if i in axes else _WHOLE for i in range(x.ndim)])]
+    return tuple([_REVERSED if i in axes else _WHOLE for i in range(ndim)])
 
 
 def diagonal(x: Any, offset: int = 0) -> Any:
@@ -72,6 +78,11 @@ def diagonal(x: Any, offset: int = 0) -> Any:
     if x.flags.writeable:
         out.flags.writeable = True
     return out
+
+
+def trace(x: Any, offset: int = 0) -> Any:
+    """Return the sums of a diagonal of the last two axes."""
+    return x.trace(offset, -2, -1)
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:

@@ -49,10 +49,10 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
         The result; it has a `grad_node` if recording is on and an input requires grad. An operation
         with several results returns a tuple of tensors.
     """
-    if len(inputs) == 1 and isinstance(inputs[0], Tensor):
-        kernel = primitive.kernels.get(inputs[0].data.__class__)
+    if len(inputs) == 1 and isinstance(x := inputs[0], Tensor):
+        kernel = primitive.kernels.get(x.data.__class__)
         if kernel is not None:
-            return _apply_to_one(primitive, kernel, inputs[0], params)
+            return _apply_to_one(primitive, kernel, x, params)
     arrays = []
     mask = 0
     bit = 1

@@ -213,6 +213,11 @@ class Traced:
         return self.below.shape  # type: ignore[no-any-return]
 
     @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
     def dtype(self) -> Any:
         """The dtype of the elements."""
         return self.below.dtype

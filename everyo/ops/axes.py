@@ -26,9 +26,11 @@ def normalize_axis(axis: int, ndim: int, operation: str) -> int:
     DTypeError
         If it is no integer.
     """
+    if axis.__class__ is int and -ndim <= axis < ndim:
+        return axis % ndim
     if axis.__class__ is bool:  # a flag in the place of an axis, as in x.sum(True)
         raise _no_integer(axis, "an axis", operation)
-    position = axis if axis.__class__ is int else as_integer(axis, "an axis", operation)
+    position = as_integer(axis, "an axis", operation)
     if not -ndim <= position < ndim:
         raise IndexingError(
             f"axis {position} does not exist",

@@ -10,7 +10,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
 from everyo.ops.comparison import isfinite, isnan, logical_and, logical_or
 from everyo.ops.complex_parts import imag, real
-from everyo.ops.creation import as_tensor, as_tensors, real_number, zeros_like
+from everyo.ops.creation import as_tensor, as_tensors, fresh, real_number
 from everyo.ops.known import is_known
 from everyo.ops.piecewise import where
 from everyo.ops.shape import apart
@@ -234,8 +234,8 @@ def iscomplex(x: Any, /) -> Tensor:
     >>> print(eo.iscomplex(eo.tensor([1 + 0j, 1j])))
     [False  True]
     """
-    x = as_tensor(x).detach()
-    return imag(x) != 0 if x.dtype.kind == "c" else zeros_like(x, dtype=bool)
+    x = as_tensor(x)
+    return imag(x.detach()) != 0 if x.dtype.kind == "c" else fresh(x.backend.xp.zeros(x.shape, dtype=bool))
 
 
 def iscomplexobj(x: Any, /) -> bool:

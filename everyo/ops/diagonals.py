@@ -114,7 +114,8 @@ def _triangular(x: Any, operation: str) -> Tensor:
 def _matrices(x: Any, operation: str, axes: tuple[int, int] = (-2, -1)) -> Tensor:
     """Return `x` with the axes of rows and columns as the last ones."""
     x = as_tensor(x)
-    if x.ndim < 2:
+    ndim = x.ndim
+    if ndim < 2:
         raise ShapeError(
             "there is no matrix",
             operation=operation,
@@ -122,7 +123,6 @@ def _matrices(x: Any, operation: str, axes: tuple[int, int] = (-2, -1)) -> Tenso
             expected="at least two axes",
             remedy="add axes with expand_dims or reshape",
         )
-    ndim = x.ndim
     rows, columns = normalize_axis(axes[0], ndim, operation), normalize_axis(axes[1], ndim, operation)
     if rows == columns:
         raise ShapeError(
@@ -133,8 +133,9 @@ def _matrices(x: Any, operation: str, axes: tuple[int, int] = (-2, -1)) -> Tenso
             found=f"axis1={axes[0]}, axis2={axes[1]}",
             remedy="name two axes; a negative one counts from the end",
         )
-    last = rows == ndim - 2 and columns == ndim - 1
-    return x if last else moveaxis(x, (rows, columns), (-2, -1))
+    if rows == ndim - 2 and columns == ndim - 1:
+        return x
+    return moveaxis(x, (rows, columns), (-2, -1))
 
 
 def length(shape: Sequence[int], offset: int) -> int:
@@ -176,7 +177,7 @@ def _diagonal(xp: Any, x: Any, *, offset: int = 0) -> Any:
 
 @linear(_on_all_of_it, samples=_diagonal_samples, batch=trailing(2))
 def _trace(xp: Any, x: Any, *, offset: int) -> Any:
-    return xp.sum(xp.diagonal(x, offset=offset), axis=-1)
+    return xp.trace(x, offset=offset)
 
 
 @composed

@@ -203,6 +203,27 @@ def tile(x: Any, /, reps: int | Sequence[int]) -> Tensor:
     return reshape(copies, tuple(math.prod(pair) for pair in zip(counts, sizes)))
 
 
+def _summed_over_repeats(g: Any, x_shape: tuple[int, ...], repeats: int, axis: int) -> Any:
+    lead, tail = x_shape[: axis + 1], x_shape[axis + 1 :]
+    rows = op.sum_to(op.reshape(g, shape=(*lead, repeats, *tail)), shape=(*lead, 1, *tail), dtype=g.dtype)
+    return op.reshape(rows, shape=x_shape)
+
+
+@linear(
+    _summed_over_repeats,
+    samples=lambda: [
+        sample((3,), repeats=2, axis=0),
+        sample((2, 3), repeats=3, axis=0),
+        sample((2, 3, 2), repeats=2, axis=1),
+        sample((2,), repeats=0, axis=0),
+        sample((0, 2), repeats=2, axis=1),
+    ],
+    batch=along("axis"),
+)
+def _repeat(xp: Any, x: Any, *, repeats: int, axis: int) -> Any:
+    return xp.repeat(x, repeats, axis=axis)
+
+
 @composed
 def repeat(x: Any, /, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
     """Return every element along an axis several times in a row; without `axis`, of the flat tensor.
@@ -242,7 +263,6 @@ def repeat(x: Any, /, repeats: int | Sequence[int], axis: int | None = None) -> 
     given = as_tensor(repeats)
     counts = given.data if is_known(given) else x.backend.xp.asarray(given.tolist())
     n = x.shape[axis]
-    lead, tail = tuple(x.shape[:axis]), tuple(x.shape[axis + 1 :])
     fits = counts.ndim < 2 and (counts.dtype.kind in "iu" or not counts.size)
     if not fits or counts.size not in (1, n) or (counts < 0).any():
         raise ShapeError(
@@ -254,8 +274,6 @@ def repeat(x: Any, /, repeats: int | Sequence[int], axis: int | None = None) -> 
             remedy="give one number, or one for each element along the axis",
         )
     if counts.size == 1:
-        count = int(counts.reshape(()))
-        copies = broadcast_to(reshape(x, (*lead, n, 1, *tail)), (*lead, n, count, *tail))
-        return reshape(copies, (*lead, n * count, *tail))
+        return apply(_repeat, (x,), {"repeats": int(counts.reshape(())), "axis": axis})
     xp = x.backend.xp
     return x[(slice(None),) * axis + (xp.repeat(xp.arange(n), xp.asarray(counts, dtype=xp.int64)),)]

@@ -22,7 +22,7 @@ EACH: dict[str, int | None] = {
     **dict.fromkeys(
         ("add", "subtract", "negative", "positive", "stop_gradient", "alias", "copy", "to_device",
          "zeros_like", "ravel", "reshape", "broadcast_to", "transpose", "matrix_transpose", "diagonal",
-         "trace", "flip", "roll", "tril", "triu", "concat", "stack", "fill_blocks", "delay",
+         "trace", "flip", "repeat", "roll", "tril", "triu", "concat", "stack", "fill_blocks", "delay",
          "sliding_windows", "overlap_add", "window_view", "cumsum", "differences", "spread_differences",
          "sum", "sum_to")
     ),

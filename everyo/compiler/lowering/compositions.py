@@ -108,6 +108,19 @@ def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
     return primitives.getitem(x, index=(*(slice(None),) * axis, slice(start, stop)))
 
 
+@lowering("repeat")
+def _repeat(b: Builder, op: Op, x: Value) -> Value:
+    repeats, axis = op.params["repeats"], op.params["axis"]
+    lead, tail = x.shape[: axis + 1], x.shape[axis + 1 :]
+
+    def repeated(x: Any) -> Sequence[Any]:
+        rows = primitives.reshape(x, shape=(*lead, 1, *tail))
+        copies = primitives.broadcast_to(rows, shape=(*lead, repeats, *tail))
+        return (primitives.reshape(copies, shape=(*lead[:-1], lead[-1] * repeats, *tail)),)
+
+    return composed(b, repeated, x)[0]
+
+
 @lowering("differences")
 def _differences(b: Builder, op: Op, x: Value) -> Value:
     axis = op.params["axis"] % len(x.shape)

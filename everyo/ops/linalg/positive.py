@@ -154,7 +154,8 @@ def _undo(xp: Any, l: Any, h: Any) -> None:
 def _cholesky(xp: Any, x: Any) -> Any:
     """Return the lower factors of the matrices' Hermitian parts."""
     x = inexact_array(xp, x)
-    whole = (x + xp.conj(xp.matrix_transpose(x))) * 0.5
+    whole = x + adjoint(x)
+    whole *= 0.5
     try:
         return xp.linalg.cholesky(whole)
     except xp.linalg.LinAlgError:
