@@ -112,15 +112,20 @@ def _apply_to_one(primitive: Primitive, kernel: Callable[..., Any], x: Tensor, p
         raise
     except EXPLAINED as error:
         raise explain(primitive, (array,), params, error) from error
+    parent = x.grad_node
     if out.__class__ is not array.__class__:
         out = settle(out)
-    parent = x.grad_node
-    if parent is None or primitive.vjp is None or not (mode := current_mode()).grad:
-        return tuple([wrap(part) for part in out]) if out.__class__ is tuple else wrap(out)
-    if out.__class__ is tuple:
-        return recorded(out, record(primitive, (x,), (array,), params, out, 1))
-    tensor = wrap(out)
-    if out.dtype.kind not in DIFFERENTIABLE:
+        if out.__class__ is tuple:
+            if parent is None or primitive.vjp is None or not current_mode().grad:
+                return tuple([wrap(part) for part in out])
+            return recorded(out, record(primitive, (x,), (array,), params, out, 1))
+    tensor = Tensor()
+    tensor.data = out
+    tensor.grad = tensor.grad_node = None
+    if parent is None or primitive.vjp is None:
+        return tensor
+    mode = current_mode()
+    if not mode.grad or out.dtype.kind not in DIFFERENTIABLE:
         return tensor
     try:
         plan = primitive.plans[1]
