@@ -113,6 +113,8 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None, *surplus: Never, **u
         raise misfit(transpose, (x, axes, *surplus), unknown)
     x = as_tensor(x)
     if axes is None:
+        if x.ndim == 2:
+            return matrix_transpose(x)
         return apply(_transpose, (x,), {"axes": tuple(range(x.ndim - 1, -1, -1))})
     several = axes.__class__ is tuple or (isinstance(axes, Iterable) and getattr(axes, "shape", None) != ())
     named: Any = axes if several else (axes,)
