@@ -77,14 +77,22 @@ def test_division_by_what_the_dtype_cannot_hold():
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "uint64"])
 @pytest.mark.parametrize("number", [5, -1, -129, 300, 2**40])
-def test_where_wraps_around_as_numpy_does(dtype, number):
+def test_where_refuses_what_the_dtype_cannot_hold(dtype, number):
+    """As an argument of the program, whose value it does not look at, the number wraps around."""
     x, chosen = tensor(dtype), np.array([True, False, True, False])
 
     def f(x, k):
         return [eo.where(chosen, x, k), eo.where(chosen, k, x)]
 
-    wanted = [np.where(chosen, x.numpy(), number), np.where(chosen, number, x.numpy())]
-    for found in (eo.compile(lambda x: f(x, number))(x), eo.compile(f)(x, number)):
+    held = np.array(number).astype(dtype)
+    wanted = [np.where(chosen, x.numpy(), held), np.where(chosen, held, x.numpy())]
+    calls = [lambda: f(x, number), lambda: eo.compile(lambda x: f(x, number))(x)]
+    if int(held) != number:
+        for call in calls:
+            with pytest.raises(eo.ArgumentError, match="where: a number is outside the range"):
+                call()
+        calls = []
+    for found in (*(call() for call in calls), eo.compile(f)(x, number)):
         for a, b in zip(found, wanted, strict=True):
             assert a.dtype == b.dtype
             assert a.tolist() == b.tolist()

@@ -167,6 +167,8 @@ def test_mirroring_at_a_point_several_times_has_a_gradient():
         (lambda x: eo.pad(x, {2: 1}), eo.IndexingError, "axis 2"),
         (lambda x: eo.pad(x, 1, "mean", stat_length=0), eo.ShapeError, "stat_length"),
         (lambda x: eo.pad(x, 1, constant_values=((1, 2, 3),)), eo.ShapeError, "constant_values"),
+        (lambda x: eo.pad(x.astype("uint8"), 1, constant_values=300), eo.ArgumentError, "outside the range"),
+        (lambda x: eo.pad(x.astype("int8"), 1, "linear_ramp", end_values=-129), eo.ArgumentError, "-128 to"),
         (lambda x: eo.pad(x, 1, "linear_ramp", end_values=1j), eo.DTypeError, "imaginary|complex"),
         (lambda x: eo.pad(x, 1, "mean", end_values=2.0), eo.ArgumentError, "does not take end_values"),
         (lambda x: np.pad(x, 1, "edge", constant_values=2.0), eo.ArgumentError, "does not take"),

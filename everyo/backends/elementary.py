@@ -41,7 +41,17 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
         if type(x1) is int and x1 == 0:
             return _masked(x2, condition.view(np.int8) - np.int8(1))
         return _blend(lambda block: condition.reshape(-1)[block], x1, x2)
-    return np.where(condition, x1, x2)
+    return np.where(condition, _fitting(x1, x2), _fitting(x2, x1))
+
+
+def _fitting(x: Any, other: Any) -> Any:
+    """Return a number in the dtype of the integers that it meets; OverflowError if that cannot hold it.
+
+    So does NumPy from 2.5 on; before, such a number wrapped around.
+    """
+    if type(x) is not int or getattr(other, "dtype", None) is None or other.dtype.kind not in "iu":
+        return x
+    return np.asarray(x, other.dtype)
 
 
 def _replaced_in_few(condition: Any, x1: Any, x2: Any) -> Any | None:
@@ -208,7 +218,8 @@ def _special(name: str) -> Callable[[Any], Any]:
             found = elementwise(name, x)
             if found is not None:
                 return found
-        dtype = x.dtype if x.dtype.kind in "fc" else np.dtype(np.float64)
-        return np.asarray(function(x), dtype)
+        if x.dtype.kind not in "fc":  # SciPy computes with small integers in float32
+            x = x.astype(np.float64)
+        return np.asarray(function(x), x.dtype)
 
     return evaluate

@@ -144,7 +144,7 @@ def array_from(
         # Integers on both sides of 2**63 are floats to NumPy, unless it is told.
         whole = _integers(value) if kind == "f" else None
         low, high = (array.min().item(), array.max().item()) if whole is None else (min(whole), max(whole))
-        _require_range(low, high, dtype, backend, operation)
+        require_range(low, high, dtype, backend, operation)
         return backend.asarray(array if whole is None else value, dtype, place)
     return backend.asarray(array, dtype, place)
 
@@ -195,7 +195,7 @@ def strongest(arrays: Iterable[Any]) -> Any:
     return max(arrays, key=lambda array: "biufc".index(array.dtype.kind))
 
 
-def _require_range(low: Any, high: Any, dtype: Any, backend: device.Backend, operation: str) -> None:
+def require_range(low: Any, high: Any, dtype: Any, backend: device.Backend, operation: str) -> None:
     """Raise ArgumentError for numbers that `dtype`, an integer one, cannot hold."""
     limits = backend.xp.iinfo(dtype)
     # A conversion truncates, and a NaN is in no range.

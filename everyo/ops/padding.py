@@ -10,6 +10,7 @@ from typing import Any
 
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import float16, float32, float64, refuse_complex
+from everyo.core.operands import require_range
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
@@ -408,6 +409,9 @@ def _numbers(x: Tensor, values: Any, name: str) -> list[Pair]:
     found = [(number(low, "pad", name), number(high, "pad", name)) for low, high in pairs]
     if any(isinstance(v, complex) for pair in found for v in pair):
         refuse_complex(x.backend.xp.dtype(complex), x.dtype, "pad")
+    if x.dtype.kind in "iu":
+        for value in {value for pair in found for value in pair}:
+            require_range(value, value, x.dtype, x.backend, "pad")
     return found
 
 
