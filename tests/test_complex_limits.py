@@ -83,3 +83,198 @@ def test_slopes_of_inverse_tangents(transform, name, point):
         square = mpmath.mpc(point) ** 2
         exact = 1 / (1 + square if name == "arctan" else 1 - square)
         assert abs(found - exact) <= 1e-14 * abs(exact) + 5e-324
+
+
+LARGEST = {
+    "complex64": 3.4e38,
+    "complex128": 1.79e308,
+    "float16": 65504,
+    "float32": 3.4e38,
+    "float64": 1.79e308,
+}
+LEAST = {"complex64": 1.4e-45, "complex128": 5e-324, "float16": 6e-8, "float32": 1.4e-45, "float64": 5e-324}
+TURNS = [1, 1j, -0.7 + 0.7j, 0.6 - 0.8j, 0.95 + 0.95j]
+
+
+def assert_close(found, exact, dtype, ulps=16):
+    """Compare complex numbers to a few units in the last place of their size, if they are in the range."""
+    for value, number in zip(np.ravel(found).tolist(), exact, strict=True):
+        if max(abs(number.real), abs(number.imag)) < LARGEST[dtype]:
+            bound = ulps * max(float(np.finfo(dtype).eps) * abs(number), LEAST[dtype])
+            assert abs(value - number) <= bound, (value, number)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+def test_quotients_at_the_ends_of_the_range(transform, dtype):
+    large = [share * LARGEST[dtype] * turn for turn in TURNS for share in (0.3, 0.5, 0.99)]
+    small = [50 * LEAST[dtype] * turn / abs(turn) for turn in TURNS]
+    pairs = [(x, y) for x in large for y in large] + [(x, y) for x in small for y in small]
+    pairs += [(1, y) for y in large] + [(x, 1 + 1j) for x in large] + [(0, y) for y in (*large, *small)]
+    x, y = (np.array(side, dtype) for side in zip(*pairs, strict=True))
+    with np.errstate(all="ignore"):
+        found = transform(lambda x, y: x / y)(eo.asarray(x), eo.asarray(y)).numpy()
+    exact = [mpmath.mpc(a) / mpmath.mpc(b) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    assert_close(found, exact, dtype)
+
+
+def test_quotients_that_are_no_numbers_are_those_of_numpy():
+    x = np.array([1, 0, np.inf, 1 + 1j, np.nan, 1j, 0], complex)
+    y = np.array([0, 0, 1, np.inf, 1, complex(np.inf, 3), np.inf])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(eo.divide(x, y).numpy(), x / y)
+        np.testing.assert_array_equal(eo.power(x, -2).numpy(), x**-2)
+
+
+def derivatives(f, transform, z, seed=1):
+    """Return a function's derivative at `z` times a number, in reverse and in forward mode."""
+    unit = eo.full(z.shape, seed, dtype=z.dtype)
+    reverse = transform(lambda z: eo.conj(eo.vjp(f, z)[1](eo.conj(unit))[0]))
+    forward = transform(lambda z: eo.jvp(f, (z,), (unit,))[1])
+    return [reverse(z).numpy(), forward(z).numpy()]
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+@pytest.mark.parametrize("exponent", [-1, -2, -3, -7, -101, -1.0 + 0j, np.array(-2.0, np.float32)])
+def test_negative_powers_of_large_numbers(transform, exponent, dtype):
+    """Whose own powers leave the range."""
+    sizes = [1e10, 1e19, 2e19, 3e38] + [1e103, 1e154, 1e155, 1e200, 1.7e308] * (dtype == "complex128")
+    z, n = np.array([size * turn for size in sizes for turn in TURNS], dtype), int(exponent.real)
+    points = [mpmath.mpc(point) for point in z.tolist()]
+    z = eo.asarray(z)
+
+    def power(z):
+        return z**exponent
+
+    def slope(z):
+        return eo.jvp(power, (z,), (eo.ones_like(z),))[1]
+
+    with np.errstate(all="ignore"):
+        assert_close(transform(power)(z).numpy(), [p**n for p in points], dtype, ulps=1000)
+        for found in derivatives(power, transform, z):
+            assert_close(found, [n * p ** (n - 1) for p in points], dtype, ulps=1000)
+        for found in derivatives(slope, transform, z):
+            assert_close(found, [n * (n - 1) * p ** (n - 2) for p in points], dtype, ulps=1000)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+@pytest.mark.parametrize(
+    ("f", "slope"),
+    [
+        (eo.log, lambda z: 1 / z),
+        (eo.log2, lambda z: 1 / (mpmath.log(2) * z)),
+        (eo.log10, lambda z: 1 / (mpmath.log(10) * z)),
+        (eo.log1p, lambda z: 1 / (1 + z)),
+        (eo.sqrt, lambda z: 1 / (2 * mpmath.sqrt(z))),
+        (eo.arctan, lambda z: 1 / (1 + z * z)),
+        (eo.arctanh, lambda z: 1 / (1 - z * z)),
+        (eo.arcsinh, lambda z: 1 / (mpmath.sqrt(z - 1j) * mpmath.sqrt(z + 1j)) * (-1 if z.real < 0 else 1)),
+        (eo.arccosh, lambda z: 1 / (mpmath.sqrt(z - 1) * mpmath.sqrt(z + 1))),
+        (eo.reciprocal, lambda z: -1 / z**2),
+        (lambda z: z**0.5, lambda z: 0.5 * z**-0.5),
+    ],
+    ids=["log", "log2", "log10", "log1p", "sqrt", "arctan", "arctanh", "arcsinh", "arccosh", "reciprocal",
+         "power"],
+)  # fmt: skip
+def test_slopes_far_away_times_a_large_cotangent(transform, dtype, f, slope):
+    """They are less than the least ordinary number, what comes in makes one of them."""
+    seed = 1e30 if dtype == "complex64" else 1e300
+    z = np.array([share * LARGEST[dtype] * t for t in TURNS[2:] for share in (0.3, 0.7, 0.99)], dtype)
+    with np.errstate(all="ignore"), mpmath.workdps(40):
+        exact = [seed * slope(mpmath.mpc(point)) for point in z.tolist()]
+        for found in derivatives(f, transform, eo.asarray(z), seed):
+            assert_close(found, exact, dtype, ulps=2000)
+
+
+VECTORS = {
+    "complex128": [[1.7e308 + 1.7e308j, 1e300j, -1.2e308], [1.7e308, 3e300, 1e300j], [3e-310, 4e-310j, 0]],
+    "complex64": [[3.3e38 + 3.3e38j, 1e30j, -2e38], [3.3e38, 3e30, 1e30j], [3e-40, 4e-40j, 0]],
+    "float64": [[1.7e308, 1.7e308, -1.2e308], [1.7e308, 1e308, 1e300], [3e-310, -4e-310, 0]],
+    "float32": [[3.3e38, 3.3e38, -2e38], [3.3e38, 3e38, 1e30], [3e-40, -4e-40, 0]],
+    "float16": [[65000, 65000, -1], [65504, 50000, 1e2], [3, 4, 0]],
+}
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", VECTORS)
+@pytest.mark.parametrize("order", [2, 3, 1.5])
+def test_slopes_of_norms_at_the_ends_of_the_range(transform, dtype, order):
+    """Also of norms that are out of it: the slopes are not."""
+    x = eo.asarray(np.array(VECTORS[dtype], dtype))
+    exact = []
+    with mpmath.workdps(40):
+        for row in x.numpy().tolist():
+            numbers = [mpmath.mpmathify(number) for number in row]
+            norm = sum(abs(v) ** order for v in numbers) ** (mpmath.mpf(1) / order)
+            exact += [v * (abs(v) / norm) ** (order - 2) / norm if v else mpmath.mpf(0) for v in numbers]
+
+    def norms(x):
+        return eo.vector_norm(x, axis=1, ord=order)
+
+    with np.errstate(all="ignore"):
+        found = transform(eo.grad(lambda x: eo.sum(norms(x))))(x).numpy()
+        assert_close(found, exact, dtype, ulps=60)
+        for position in range(3):
+            tangent = np.zeros(x.shape, dtype)
+            tangent[:, position] = 1
+            moved = transform(lambda x, t: eo.jvp(norms, (x,), (t,))[1])(x, eo.asarray(tangent)).numpy()
+            np.testing.assert_allclose(moved, found[:, position].real, rtol=4 * np.finfo(dtype).eps)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", VECTORS)
+def test_slopes_of_deviations_that_are_out_of_range(transform, dtype):
+    large = VECTORS[dtype][0][0]
+    x = eo.asarray(np.array([large, -large, large, -large], dtype))
+    with np.errstate(all="ignore"):
+        found = transform(eo.grad(eo.std))(x).numpy()
+    unit = 2**-0.5 * (1 + 1j) if dtype.startswith("complex") else 1
+    np.testing.assert_allclose(found, np.array([1, -1, 1, -1]) * unit / 4, rtol=4 * np.finfo(dtype).eps)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_slopes_of_hypotenuses_that_are_out_of_range(transform, dtype):
+    large = float(np.finfo(dtype).max) * 0.99
+    x1, x2 = np.array([[large, large, 3, 0, 5e-324, np.inf], [large, large / 2, 4, 0, 0, 1]], dtype)
+    sides = eo.asarray(x1), eo.asarray(x2)
+
+    def total(x1, x2):
+        return eo.sum(eo.hypot(x1, x2))
+
+    with np.errstate(all="ignore"):
+        found = [g.numpy() for g in transform(eo.grad(total, argnums=(0, 1)))(*sides)]
+        ratio = x2.astype(float) / np.maximum(x1.astype(float), 1e-300)
+        exact = [1 / np.hypot(1, ratio), ratio / np.hypot(1, ratio)]
+    for one, other in zip(found, exact, strict=True):
+        np.testing.assert_allclose(one[:3], other[:3], rtol=4 * np.finfo(dtype).eps)
+    assert found[0][3] == found[1][3] == found[1][4] == 0
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("order", [2, 3, -1])
+def test_norms_of_the_largest_numbers(transform, dtype, order):
+    largest = np.finfo(dtype).max
+    x = eo.asarray(np.array([[largest, 1], [largest, 0]], dtype))
+    found = transform(lambda x: eo.vector_norm(x, axis=1, ord=order))(x)
+    expected = [1, 0] if order < 0 else [largest, largest]
+    np.testing.assert_allclose(found.numpy(), np.array(expected, dtype), rtol=4 * np.finfo(dtype).eps)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+def test_slopes_of_signs_of_the_largest_numbers(transform, dtype):
+    z = np.array([0.99 * LARGEST[dtype] * turn for turn in TURNS] + [1 + 1j], dtype)
+    seed = (2 + 1j) * (1e30 if dtype == "complex64" else 1e300)
+    tangent = eo.full(z.shape, seed, dtype=dtype)
+    found = transform(lambda z: eo.jvp(eo.sign, (z,), (tangent,))[1])(eo.asarray(z)).numpy()
+    pulled = transform(lambda z: eo.vjp(eo.sign, z)[1](tangent)[0])(eo.asarray(z)).numpy()
+    exact = []
+    for point in map(mpmath.mpc, z.tolist()):
+        sign = point / abs(point)
+        exact.append(1j * sign * (mpmath.conj(sign) * seed).imag / abs(point))
+    assert_close(found, exact, dtype)
+    assert_close(pulled, exact, dtype)  # the derivative is a symmetric matrix of the parts

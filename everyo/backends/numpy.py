@@ -121,6 +121,8 @@ class NumpyBackend:
             setattr(self.xp, name, instead_of(getattr(np, name), dtypes))
         for name in ("expm1", "log1p", "sign", "tanh"):
             setattr(self.xp, name, with_limits(name, getattr(self.xp, name)))
+        self.xp.complex_quotient = mended("quotient")
+        self.xp.complex_power = mended("power")
         self.xp.fmax_along, self.xp.fmin_along = np.fmax.reduce, np.fmin.reduce
         self.xp.running_max, self.xp.running_min = np.maximum.accumulate, np.minimum.accumulate
         self.xp.sums_between = np.add.reduceat
@@ -206,6 +208,17 @@ def with_limits(name: str, function: Callable[[Any], Any]) -> Callable[[Any], An
         from everyo.backends import complex_limits
 
         return getattr(complex_limits, name)(x, function)
+
+    return evaluate
+
+
+def mended(name: str) -> Callable[..., Any]:
+    """Return what mends NumPy's result of two complex operands, a function of these and of that result."""
+
+    def evaluate(x1: Any, x2: Any, out: Any) -> Any:
+        from everyo.backends import complex_limits
+
+        return getattr(complex_limits, name)(x1, x2, out)
 
     return evaluate
 

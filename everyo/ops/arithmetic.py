@@ -11,6 +11,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.errors import DTypeError, describe
 from everyo.ops.families import elementwise, primitive, public
+from everyo.ops.known import may_overflow
 
 __all__ = [
     "abs", "absolute", "add", "cbrt", "divide", "floor_divide", "hypot", "mod", "multiply", "negative",
@@ -18,10 +19,15 @@ __all__ = [
 ]  # fmt: skip
 
 
+def over(x: Any, y: Any) -> Any:
+    """Return ``x / y`` for rules; raw complex arrays divide with errors at the ends of the range."""
+    return op.divide(x, y) if "c" in (y.dtype.kind, getattr(x, "dtype", y.dtype).kind) else x / y
+
+
 def ratio_or_zero(x: Any, y: Any) -> Any:
     """Return ``x / y`` for rules: 0, with all its derivatives, where `y` is 0."""
     zero = y == 0
-    return op.where(zero, 0, x / op.where(zero, 1, y))
+    return op.where(zero, 0, over(x, op.where(zero, 1, y)))
 
 
 @elementwise(lambda g: g, lambda g: g)
@@ -65,10 +71,14 @@ def multiply(xp: Any, x1: Any, x2: Any) -> Any:
 
 @fused
 def _by_divisor(g: Any, x1: Any, x2: Any) -> Any:
-    return -(g * (x1 / x2 / x2))  # the square of a small or large x2 leaves the range of the dtype
+    return -(g * over(over(x1, x2), x2))  # the square of a small or large x2 leaves the range of the dtype
 
 
-@elementwise(lambda g, x2: g / x2, _by_divisor, domain=((-2.0, 2.0), (0.5, 2.0)))
+@elementwise(
+    lambda g, x2: op.divide(g, x2) if g.dtype.kind == "c" else g / x2,
+    _by_divisor,
+    domain=((-2.0, 2.0), (0.5, 2.0)),
+)
 def divide(xp: Any, x1: Any, x2: Any) -> Any:
     """Quotient, elementwise: ``d(x1 / x2) = dx1 / x2 - x1 / x2**2 dx2``. Integers give floats.
 
@@ -78,7 +88,8 @@ def divide(xp: Any, x1: Any, x2: Any) -> Any:
     >>> print(eo.divide(eo.tensor([1.0, 3.0]), 2))
     [0.5 1.5]
     """
-    return xp.divide(x1, x2)
+    out = xp.divide(x1, x2)
+    return xp.complex_quotient(x1, x2, out) if out.dtype.kind == "c" else out
 
 
 @elementwise(
@@ -165,7 +176,13 @@ def reciprocal(xp: Any, x: Any) -> Any:
     >>> print(eo.reciprocal(eo.tensor([2.0, -4.0])))
     [ 0.5  -0.25]
     """
-    return xp.divide(1, x)  # xp.reciprocal would round integers to 0
+    out = xp.divide(1, x)  # xp.reciprocal would round integers to 0
+    return xp.complex_quotient(1, x, out) if out.dtype.kind == "c" else out
+
+
+def _to_the(x1: Any, x2: Any) -> Any:
+    """Return ``x1**x2`` for rules; see `over`."""
+    return op.power(x1, x2) if "c" in (x1.dtype.kind, getattr(x2, "dtype", x1.dtype).kind) else x1**x2
 
 
 def _power_in_base(g: Any, x1: Any, x2: Any) -> Any:
@@ -175,7 +192,7 @@ def _power_in_base(g: Any, x1: Any, x2: Any) -> Any:
             return op.zeros_like(g)
         if x2 == 1:
             return g
-        return g * (2 * x1 if x2 == 2 else x2 * x1 ** (x2 - 1))
+        return g * (2 * x1 if x2 == 2 else x2 * _to_the(x1, x2 - 1))
     return _general_slope_in_base(g, x1, x2)
 
 
@@ -183,7 +200,7 @@ def _power_in_base(g: Any, x1: Any, x2: Any) -> Any:
 def _general_slope_in_base(g: Any, x1: Any, x2: Any) -> Any:
     # There the base must not meet 1 / x1; elsewhere the product keeps its derivative in the exponent.
     pole = op.logical_and(x2 == 0, op.logical_not(op.isfinite(1 / x1)))
-    return g * (x2 * op.where(pole, 1, x1) ** (x2 - 1))
+    return g * (x2 * _to_the(op.where(pole, 1, x1), x2 - 1))
 
 
 def _power_in_exponent(g: Any, x1: Any, out: Any) -> Any:
@@ -252,7 +269,7 @@ def power(xp: Any, x1: Any, x2: Any) -> Any:
     [0. 6.]
     """
     try:
-        return x1**x2  # the operator squares and takes roots where the exponent says so
+        out = x1**x2  # the operator squares and takes roots where the exponent says so
     except ValueError as error:
         if "negative integer powers" not in str(error):
             raise
@@ -264,10 +281,11 @@ def power(xp: Any, x1: Any, x2: Any) -> Any:
             found=str(error),
             remedy="convert the base first: x.astype(eo.float32)",
         ) from None
+    return xp.complex_power(x1, x2, out) if out.dtype.kind == "c" else out
 
 
 # At 0 the slope is infinite, as calculus says; the engine makes nothing of it where no cotangent comes in.
-@elementwise(lambda g, out: g / (2 * out), domain=(0.2, 2.0))
+@elementwise(lambda g, out: over(g, 2 * out), domain=(0.2, 2.0))
 def sqrt(xp: Any, x: Any) -> Any:
     """Square root, elementwise: ``d sqrt(x) = dx / (2 sqrt(x))``, infinite at 0.
 
@@ -306,9 +324,17 @@ def cbrt(xp: Any, x: Any) -> Any:
     return xp.cbrt(x)
 
 
+def _share_of_length(side: Any, other: Any, length: Any) -> Any:
+    if may_overflow(length):  # the halves have one that is in the range
+        infinite = op.isinf(length)
+        half = op.hypot(0.5 * side, 0.5 * other)
+        side, length = op.where(infinite, 0.5 * side, side), op.where(infinite, half, length)
+    return ratio_or_zero(side, length)
+
+
 @elementwise(
-    lambda g, x1, out: g * ratio_or_zero(x1, out),
-    lambda g, x2, out: g * ratio_or_zero(x2, out),
+    lambda g, x1, x2, out: g * _share_of_length(x1, x2, out),
+    lambda g, x1, x2, out: g * _share_of_length(x2, x1, out),
     domain=(0.5, 2.0),
 )
 def hypot(xp: Any, x1: Any, x2: Any) -> Any:
@@ -359,16 +385,26 @@ def abs(xp: Any, x: Any) -> Any:
     return xp.abs(x)
 
 
+def _over_size(numerator: Any, x: Any) -> Any:
+    """Return ``numerator / |x|``, and 0 at 0."""
+    size = op.abs(x)
+    if may_overflow(size):  # that of half the number is in the range
+        infinite = op.isinf(size)
+        size = op.where(infinite, op.abs(0.5 * x), size)
+        numerator = op.where(infinite, 0.5 * numerator, numerator)
+    return ratio_or_zero(numerator, size)
+
+
 def _sign_cotangent(g: Any, x: Any, out: Any) -> Any:
     if x.dtype.kind != "c":
         return op.zeros_like(g)
-    return ratio_or_zero(op.conj(out) * (op.imag(g * out) * 1j), op.abs(x))
+    return _over_size(op.conj(out) * (op.imag(g * out) * 1j), x)
 
 
 def _sign_tangent(t: Any, x: Any, out: Any) -> Any:
     if x.dtype.kind != "c":
         return op.zeros_like(t)
-    return ratio_or_zero(out * (op.imag(op.conj(out) * t) * 1j), op.abs(x))
+    return _over_size(out * (op.imag(op.conj(out) * t) * 1j), x)
 
 
 @public

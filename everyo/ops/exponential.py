@@ -7,6 +7,7 @@ from typing import Any
 
 from everyo.backends.accelerated import fused
 from everyo.core.registry import op
+from everyo.ops.arithmetic import over
 from everyo.ops.families import elementwise
 
 __all__ = [
@@ -56,7 +57,7 @@ def exp2(xp: Any, x: Any) -> Any:
     return xp.exp2(x)
 
 
-@elementwise(lambda g, x: g / x, domain=(0.2, 3.0))
+@elementwise(lambda g, x: over(g, x), domain=(0.2, 3.0))
 def log(xp: Any, x: Any) -> Any:
     """Natural logarithm, elementwise: ``d log(x) = dx / x``.
 
@@ -69,7 +70,7 @@ def log(xp: Any, x: Any) -> Any:
     return xp.log(x)
 
 
-@elementwise(lambda g, x: g / (1 + x), domain=(-0.8, 3.0))
+@elementwise(lambda g, x: over(g, 1 + x), domain=(-0.8, 3.0))
 def log1p(xp: Any, x: Any) -> Any:
     """``log(1 + x)``, elementwise, accurate near 0: ``d log1p(x) = dx / (1 + x)``.
 
@@ -82,7 +83,7 @@ def log1p(xp: Any, x: Any) -> Any:
     return xp.log1p(x)
 
 
-@elementwise(lambda g, x: g / (LN2 * x), domain=(0.2, 3.0))
+@elementwise(lambda g, x: over(g, LN2 * x), domain=(0.2, 3.0))
 def log2(xp: Any, x: Any) -> Any:
     """Logarithm to base 2, elementwise: ``d log2(x) = dx / (x log(2))``.
 
@@ -95,7 +96,7 @@ def log2(xp: Any, x: Any) -> Any:
     return xp.log2(x)
 
 
-@elementwise(lambda g, x: g / LN10 / x, domain=(0.2, 3.0))  # the product could overflow
+@elementwise(lambda g, x: over(g / LN10, x), domain=(0.2, 3.0))  # the product could overflow
 def log10(xp: Any, x: Any) -> Any:
     """Logarithm to base 10, elementwise: ``d log10(x) = dx / (x log(10))``.
 

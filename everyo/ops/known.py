@@ -14,6 +14,15 @@ def is_known(x: Tensor) -> bool:
     return not x.level and staging.get() is None
 
 
+def may_overflow(x: Any) -> bool:
+    """Whether a value that a rule reads holds infinities, as far as it is there to look at."""
+    if isinstance(x, Tensor):
+        if not is_known(x):
+            return True
+        x = x.data
+    return anywhere(op.isinf(x))
+
+
 def everywhere(mask: Any) -> bool:
     """Whether a raw array of booleans is true everywhere."""
     return bool(op.all(mask, axis=None, keepdims=False))

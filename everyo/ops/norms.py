@@ -12,7 +12,9 @@ from everyo.core.registry import op
 from everyo.core.samples import Distinct, Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError
+from everyo.ops.arithmetic import over
 from everyo.ops.families import primitive
+from everyo.ops.known import may_overflow
 from everyo.ops.reductions import (
     Axis,
     AxisParam,
@@ -28,15 +30,31 @@ from everyo.ops.signatures import explained
 __all__ = ["vector_norm"]
 
 
+_DOWN = {2: 2.0**-8, 4: 2.0**-80, 8: 2.0**-600}  # by the size of a number: what brings a norm into the range
+
+
+def in_range(x: Any, norm: Any, axis: AxisParam, ord: float = 2) -> tuple[Any, Any]:
+    """Return vectors and their norms, both scaled where a norm overflows: the slopes do not."""
+    if not may_overflow(norm):
+        return x, norm
+    infinite = op.isinf(norm)
+    small = x * _DOWN[norm.dtype.itemsize]
+    if ord == 2 and norm.dtype.itemsize > 2:  # in one pass, where it is not known whether it counts
+        scaled = op.sqrt(op.sum(real_part(small * conjugate(small)), axis=axis, keepdims=True))
+    else:
+        scaled = op.vector_norm(small, axis=axis, keepdims=True, ord=ord)
+    return op.where(infinite, small, x), op.where(infinite, scaled, norm)
+
+
 def direction(x: Any, norm: Any) -> Any:
     """Return ``conj(x) / norm``, the slope of the 2-norm, and its subgradient 0 where the norm is 0."""
     zero = op.equal(norm, 0)
-    return op.where(zero, 0, conjugate(x) / op.where(zero, 1, norm))
+    return op.where(zero, 0, over(conjugate(x), op.where(zero, 1, norm)))
 
 
 def _slope(x: Any, out: Any, axis: AxisParam, keepdims: bool, ord: float) -> Any:
     """Return the derivative of the norm with respect to each element: ``conj(u) |u|**(ord - 2)``."""
-    u = direction(x, expand(out, x.shape, axis, keepdims))
+    u = direction(*in_range(x, expand(out, x.shape, axis, keepdims), axis, ord))
     if ord == 2:
         return u
     size = op.abs(u)
@@ -56,13 +74,13 @@ def along_direction(g: Any, x: Any, norm: Any) -> Any:
 
 @fused
 def _ratio_times(x: Any, y: Any, z: Any) -> Any:
-    return x / y * z
+    return over(x, y) * z
 
 
 def _norm_vjp(g: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, ord: float) -> Any:
     g = expand(g, x.shape, axis, keepdims)
     if ord == 2:
-        return along_direction(g, x, expand(out, x.shape, axis, keepdims))
+        return along_direction(g, *in_range(x, expand(out, x.shape, axis, keepdims), axis))
     return g * _slope(x, out, axis, keepdims, ord)
 
 
@@ -93,7 +111,8 @@ def _vector_norm(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, ord: float
     extreme = (xp.max if ord > 0 else xp.min)(sizes, axis=axis, keepdims=True)
     # Scaled by a power of two near the extreme element: exact, and no power over- or underflows.
     ordinary = xp.isfinite(extreme) & (extreme > 0)
-    scale = xp.exp2(xp.floor(xp.log2(xp.where(ordinary, extreme, xp.ones_like(extreme)))))
+    exponent = xp.floor(xp.log2(xp.where(ordinary, extreme, xp.ones_like(extreme))))
+    scale = xp.exp2(xp.minimum(exponent, xp.finfo(exponent.dtype).maxexp - 1))  # a logarithm is rounded
     sizes = sizes / scale
     zero = sizes == 0 if ord < 0 else sizes < 0
     powers = xp.where(zero, xp.ones_like(sizes), sizes) ** ord

@@ -17,7 +17,7 @@ from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.creation import as_tensors, real_number
 from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
-from everyo.ops.norms import along_direction, direction
+from everyo.ops.norms import along_direction, direction, in_range
 from everyo.ops.reductions import (
     Axis,
     AxisParam,
@@ -105,13 +105,13 @@ def _squares(xp: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
 def _std_slope(x: Any, out: Any, axis: AxisParam, keepdims: bool, correction: float) -> Any:
     """Return the derivative with respect to each element: that of the norm of the centred vector."""
     root = math.sqrt(_freedom(x.shape, axis, correction))
-    return direction(centred(x, axis), expand(out, x.shape, axis, keepdims) * root) / root
+    return direction(*in_range(centred(x, axis), expand(out, x.shape, axis, keepdims) * root, axis)) / root
 
 
 def _std_vjp(g: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, correction: float) -> Any:
     root = math.sqrt(_freedom(x.shape, axis, correction))
     g, norm = expand(g, x.shape, axis, keepdims) / root, expand(out, x.shape, axis, keepdims) * root
-    return along_direction(g, centred(x, axis), norm)
+    return along_direction(g, *in_range(centred(x, axis), norm, axis))
 
 
 def _std_jvp(t: Any, x: Any, out: Any, axis: AxisParam, keepdims: bool, correction: float) -> Any:

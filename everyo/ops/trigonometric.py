@@ -7,7 +7,7 @@ from typing import Any
 from everyo.backends.accelerated import fused
 from everyo.core.device import scalar_like
 from everyo.core.registry import op
-from everyo.ops.arithmetic import ratio_or_zero
+from everyo.ops.arithmetic import over, ratio_or_zero
 from everyo.ops.families import elementwise
 
 __all__ = [
@@ -72,7 +72,7 @@ def _root_of_one_minus_square(x: Any) -> Any:
     return op.where(op.abs(x) < 0.5, op.sqrt(1 - x * x), op.sqrt(-(x - 1)) * op.sqrt(x - (-1)))
 
 
-@elementwise(fused(lambda g, x: g / _root_of_one_minus_square(x)), domain=(-0.8, 0.8))
+@elementwise(fused(lambda g, x: over(g, _root_of_one_minus_square(x))), domain=(-0.8, 0.8))
 def arcsin(xp: Any, x: Any) -> Any:
     """Inverse sine, elementwise: ``d arcsin(x) = dx / sqrt(1 - x**2)``.
 
@@ -85,7 +85,7 @@ def arcsin(xp: Any, x: Any) -> Any:
     return xp.arcsin(x)
 
 
-@elementwise(fused(lambda g, x: -g / _root_of_one_minus_square(x)), domain=(-0.8, 0.8))
+@elementwise(fused(lambda g, x: over(-g, _root_of_one_minus_square(x))), domain=(-0.8, 0.8))
 def arccos(xp: Any, x: Any) -> Any:
     """Inverse cosine, elementwise: ``d arccos(x) = -dx / sqrt(1 - x**2)``.
 
@@ -101,7 +101,7 @@ def arccos(xp: Any, x: Any) -> Any:
 def _slope_of_arctan(g: Any, x: Any) -> Any:
     if x.dtype.kind != "c":
         return g / (1 + x * x)
-    return g / (x - 1j) / (x + 1j)  # the square would overflow, and lose digits near the poles
+    return over(over(g, x - 1j), x + 1j)  # the square would overflow, and lose digits near the poles
 
 
 @elementwise(_slope_of_arctan)
@@ -181,15 +181,15 @@ def tanh(xp: Any, x: Any) -> Any:
     return xp.tanh(x)
 
 
-def _slope_of_arcsinh(x: Any) -> Any:
+def _slope_of_arcsinh(g: Any, x: Any) -> Any:
     if x.dtype.kind != "c":
         infinite = op.isinf(x)  # where the root itself has no slope
-        return op.where(infinite, 0, 1 / op.hypot(op.where(infinite, 1, x), 1))
+        return g * op.where(infinite, 0, 1 / op.hypot(op.where(infinite, 1, x), 1))
     right = op.where(op.signbit(op.real(x)), -x, x)  # the slope is even; there the roots have no cuts
-    return 1 / (op.sqrt(right - 1j) * op.sqrt(right + 1j))
+    return over(over(g, op.sqrt(right - 1j)), op.sqrt(right + 1j))
 
 
-@elementwise(fused(lambda g, x: g * _slope_of_arcsinh(x)))
+@elementwise(fused(_slope_of_arcsinh))
 def arcsinh(xp: Any, x: Any) -> Any:
     """Inverse hyperbolic sine, elementwise: ``d arcsinh(x) = dx / sqrt(x**2 + 1)``.
 
@@ -203,7 +203,7 @@ def arcsinh(xp: Any, x: Any) -> Any:
 
 
 # x - (-1): x + 1 would lose the sign of a zero imaginary part, which tells the branch.
-@elementwise(lambda g, x: g / (op.sqrt(x - 1) * op.sqrt(x - (-1))), domain=(1.3, 3.0))
+@elementwise(lambda g, x: over(over(g, op.sqrt(x - 1)), op.sqrt(x - (-1))), domain=(1.3, 3.0))
 def arccosh(xp: Any, x: Any) -> Any:
     """Inverse hyperbolic cosine, elementwise: ``d arccosh(x) = dx / sqrt(x**2 - 1)``.
 
@@ -219,7 +219,7 @@ def arccosh(xp: Any, x: Any) -> Any:
 def _slope_of_arctanh(g: Any, x: Any) -> Any:
     if x.dtype.kind != "c":
         return g / _one_minus_square(x)
-    return g / (1 - x) / (1 + x)  # likewise
+    return over(over(g, 1 - x), 1 + x)  # likewise
 
 
 @elementwise(fused(_slope_of_arctanh), domain=(-0.8, 0.8))

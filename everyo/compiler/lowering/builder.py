@@ -20,8 +20,8 @@ PREDICATES = COMPARISONS | {"logical_and", "logical_or", "logical_xor", "logical
                             "isfinite", "signbit"}  # fmt: skip
 
 
-FOLDED = COMPARISONS | {"add", "subtract", "multiply", "divide", "negative", "maximum", "minimum", "sqrt",
-                        "logical_and", "logical_or", "logical_not", "isnan", "isinf"}  # fmt: skip
+FOLDED = COMPARISONS | {"add", "subtract", "multiply", "divide", "negative", "abs", "maximum", "minimum",
+                        "sqrt", "logical_and", "logical_or", "logical_not", "isnan", "isinf"}  # fmt: skip
 
 
 class Builder:

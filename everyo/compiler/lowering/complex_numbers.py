@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -241,9 +242,36 @@ def product(b: Builder, x: Pair, y: Pair) -> Pair:
     return Pair(re, b.map("add", b.map("multiply", x.re, y.im), b.map("multiply", x.im, y.re)))
 
 
+def in_range(b: Builder, *pairs: Pair) -> tuple[Value, list[Pair]]:
+    """Return numbers times one power of two, away from the ends of the range, and that power.
+
+    Where one is large, the least digits of those that are small do not count for a quotient.
+    """
+    dtype = pairs[0].re.dtype
+    limits, sizes = np.finfo(dtype), [top(b, x) for x in pairs]
+    large, small = (functools.reduce(functools.partial(b.map, fn), sizes) for fn in ("maximum", "minimum"))
+    up = limits.nmant + 8
+    huge = b.map("greater", large, b.constant(2.0 ** (limits.maxexp - up - 2), dtype))
+    tiny = b.map("less", small, b.constant(2.0 ** (limits.minexp + up), dtype))
+    scale = b.map("where", tiny, b.constant(2.0**up, dtype), b.constant(1, dtype))
+    scale = b.map("where", huge, b.constant(1 / 16, dtype), scale)
+    return scale, [scaled(b, x, scale) for x in pairs]
+
+
+def top(b: Builder, x: Pair) -> Value:
+    """Return the size of the larger part."""
+    return b.map("maximum", *(b.map("abs", part) for part in x))
+
+
+def scaled(b: Builder, x: Pair, scale: Value) -> Pair:
+    """Return a complex number times a real one."""
+    return Pair(*(b.map("multiply", part, scale) for part in x))
+
+
 def quotient(b: Builder, x: Pair, y: Pair) -> Pair:
-    """Return a quotient that overflows only if it is too large itself (R. L. Smith, Algorithm 116, 1962)."""
+    """Return a quotient that leaves the range only if it is not in it (R. L. Smith, Algorithm 116, 1962)."""
     zero, one = b.constant(0, y.re.dtype), b.constant(1, y.re.dtype)
+    _, (x, y) = in_range(b, x, y)
     straight = b.map("greater_equal", b.map("abs", y.re), b.map("abs", y.im))
 
     def chosen(first: Value, second: Value) -> Value:
@@ -265,13 +293,14 @@ def quotient(b: Builder, x: Pair, y: Pair) -> Pair:
 
 def inverse(b: Builder, x: Pair) -> Pair:
     """Return what NumPy makes of the power of -1, which at 0 is NaN."""
+    scale, (x,) = in_range(b, x)
     straight = b.map("less_equal", b.map("abs", x.im), b.map("abs", x.re))
     large, small = (b.map("where", straight, *pair) for pair in (x, x[::-1]))
     one, ratio = b.constant(1, x.re.dtype), b.map("divide", small, large)
     size = b.map("add", large, b.map("multiply", small, ratio))
     whole, share = b.map("divide", one, size), b.map("divide", ratio, size)
     re, im = b.map("where", straight, whole, share), b.map("where", straight, share, whole)
-    return Pair(re, b.map("negative", im))
+    return scaled(b, Pair(re, b.map("negative", im)), scale)
 
 
 @pairing("multiply")
@@ -322,11 +351,19 @@ def _whole_power(b: Builder, base: Pair, n: int) -> Pair:
     if n in (-1, 2):
         return product(b, base, base) if n == 2 else inverse(b, base)
     one = both(b, b.fill(1, base.shape, base.re.dtype))
+    if n > 0:
+        first = base if n in (1, 3) else one
+        return _of_nothing(b, base, _repeated(b, first, base, n - (first is base)), True)
     if n == 0:
         return one
-    first = base if n in (1, 3) else one
-    out = _repeated(b, first, base, abs(n) - (first is base))
-    return _of_nothing(b, base, out if n > 0 else quotient(b, one, out), n > 0)
+    size = top(b, base)
+    large = b.map("logical_and", b.map("isfinite", size), b.map("greater", size, one.re))
+    unit = b.map("where", large, b.map("power_of_two", size), one.re)
+    down = b.map("divide", one.re, unit)  # exact: it keeps the power in the range, and is taken out again
+    out = quotient(b, one, _repeated(b, one, scaled(b, base, down), -n))
+    for _ in range(-n):
+        out = scaled(b, out, down)
+    return _of_nothing(b, base, out, False)
 
 
 def _repeated(b: Builder, out: Pair, x: Pair, n: int) -> Pair:
