@@ -370,3 +370,21 @@ def test_truth_values_of_rows_beside_other_results():
         found = compiled(eo.asarray(x), eo.asarray(y))
         for a, b in zip(found, (x.any(axis=2), x, y), strict=True):
             np.testing.assert_array_equal(a.numpy(), b)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        eo.sum, eo.mean, eo.trace, eo.average, eo.nansum, eo.nanmean,
+        lambda x: eo.mean(x, axis=()), lambda x: eo.sum(x, axis=()), lambda x: eo.mean(x, axis=1),
+        lambda x: eo.einsum("ij->i", x), lambda x: x @ eo.ones((1, 2), dtype=x.dtype),
+        lambda x: eo.vecdot(x, eo.ones(1, dtype=x.dtype)), lambda x: eo.grad(lambda y: eo.real(eo.sum(x * y)))(x[0]),
+    ],
+)  # fmt: skip
+def test_a_sum_of_one_negative_zero_is_zero(f, dtype):
+    x = np.array([[complex(-0.0, -0.0) if dtype == "complex128" else -0.0]])
+    found, eager = eo.compile(f)(eo.asarray(x)).numpy(), f(eo.asarray(x)).numpy()
+    for part in ("real", "imag"):
+        np.testing.assert_array_equal(np.signbit(getattr(found, part)), np.signbit(getattr(eager, part)))
+    assert not np.signbit(found.real).any()

@@ -372,12 +372,18 @@ class Builder:
             out = self.fill({"prod": 1, "and": True}.get(kind, 0), shape, value.dtype)
         elif math.prod(value.shape[a] for a in axes) == 1:
             out = self.reshape(value, shape)
+            if kind == "sum":
+                out = self._summed(out)
         elif axes:
             known = self._sum_of_product(value, axes) if kind == "sum" else None
             out = known or self.add("reduce", [value], [(shape, value.dtype)], kind=kind, axes=axes)[0]
         if keepdims:
             out = self.reshape(out, [1 if a in axes else n for a, n in enumerate(value.shape)])
         return out
+
+    def _summed(self, term: Value) -> Value:
+        """Return a sum of one term: it begins with 0, so that none is a negative zero."""
+        return self.map("add", term, self.constant(0.0, term.dtype)) if term.dtype.kind == "f" else term
 
     def _sum_of_product(self, value: Value, axes: Sequence[int]) -> Value | None:
         """Return the sum over rows or columns of a matrix product as a product of such sums; else None."""
@@ -418,7 +424,8 @@ class Builder:
         if not depth:
             return self.fill(0, shape, a.dtype)
         if depth == 1:
-            return self.map("multiply", self.broadcast_to(a, shape), self.broadcast_to(b, shape))
+            terms = self.map("multiply", self.broadcast_to(a, shape), self.broadcast_to(b, shape))
+            return self._summed(terms)
         if b.shape[-1] == 1 and depth > SMALL:
             row = self.reshape(b, (*shape[:-2], 1, depth))
             products = self.map("multiply", a, self.broadcast_to(row, a.shape))
@@ -428,9 +435,9 @@ class Builder:
             products = self.map("multiply", b, self.broadcast_to(column, b.shape))
             return self.reduce("sum", products, (rank - 2,), keepdims=True)
         if a.dtype.kind != "f" and depth > SMALL:  # BLAS has no integers
-            terms = (*shape[:-1], depth, shape[-1])
-            left = self.broadcast(a, terms, [*range(rank - 1), rank - 1])
-            right = self.broadcast(b, terms, [*range(rank - 2), rank - 1, rank])
+            spread = (*shape[:-1], depth, shape[-1])
+            left = self.broadcast(a, spread, [*range(rank - 1), rank - 1])
+            right = self.broadcast(b, spread, [*range(rank - 2), rank - 1, rank])
             return self.reduce("sum", self.map("multiply", left, right), (rank - 1,))
         return self.add("dot", [a, b], [(shape, a.dtype)])[0]
 

@@ -31,11 +31,7 @@ def _finished(b: Builder, op: Op, out: Value) -> Value:
 def _sum(b: Builder, op: Op, x: Value) -> Value:
     if op.name == "count_nonzero":
         x = truth(b, x)
-    axes = axes_of(op, x)
-    total = b.reduce("sum", b.cast(x, op.out.dtype), axes)
-    if total.dtype.kind == "f" and all(x.shape[a] == 1 for a in axes):
-        total = b.map("add", total, b.constant(0.0, total.dtype))  # one zero is a sum too: none is negative
-    return _finished(b, op, total)
+    return _finished(b, op, b.reduce("sum", b.cast(x, op.out.dtype), axes_of(op, x)))
 
 
 @lowering("prod")
