@@ -379,7 +379,8 @@ def test_truth_values_of_rows_beside_other_results():
         eo.sum, eo.mean, eo.trace, eo.average, eo.nansum, eo.nanmean,
         lambda x: eo.mean(x, axis=()), lambda x: eo.sum(x, axis=()), lambda x: eo.mean(x, axis=1),
         lambda x: eo.einsum("ij->i", x), lambda x: x @ eo.ones((1, 2), dtype=x.dtype),
-        lambda x: eo.vecdot(x, eo.ones(1, dtype=x.dtype)), lambda x: eo.grad(lambda y: eo.real(eo.sum(x * y)))(x[0]),
+        lambda x: eo.vecdot(x, eo.ones(1, dtype=x.dtype)),
+        lambda x: eo.grad(lambda y: eo.real(eo.sum(x * y)))(x[0]),
     ],
 )  # fmt: skip
 def test_a_sum_of_one_negative_zero_is_zero(f, dtype):

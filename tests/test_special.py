@@ -1,5 +1,6 @@
 """Special functions: SciPy's values, dtypes, transformations, errors. Hard points are in hard_points/."""
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.special
@@ -150,3 +151,23 @@ def test_zero_cotangents_meet_infinite_slopes():
     x = eo.tensor(np.array([0.0, 0.5]), requires_grad=True)
     eo.sum(eo.where(x > 0, special.logit(x), 0.0)).backward()
     assert x.grad.tolist() == [0.0, 4.0]
+
+
+@pytest.mark.parametrize("size", [1, 40_000])
+@pytest.mark.parametrize("transform", [lambda f: f, eo.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize(
+    ("f", "exact", "end"),
+    [
+        (eo.erfc, mpmath.erfc, 27.3),
+        (special.ndtr, mpmath.ncdf, -38.6),
+        (eo.gelu, lambda x: x * mpmath.ncdf(x), -38.6),
+        (eo.grad(lambda x: eo.sum(eo.gelu(x))), lambda x: mpmath.ncdf(x) + x * mpmath.npdf(x), -38.7),
+    ],
+    ids=["erfc", "ndtr", "gelu", "slope of gelu"],
+)
+def test_normal_tails_down_to_the_least_numbers(f, exact, end, transform, size):
+    x = np.append(np.linspace(0, end, 200), [1.2 * end, 1e200 * end])
+    found = transform(f)(eo.asarray(np.resize(x, max(size, x.size)))).numpy()[: x.size]
+    with mpmath.workdps(40):
+        wanted = [float(exact(mpmath.mpf(p))) for p in x[:-1].tolist()] + [0.0]
+    np.testing.assert_allclose(found, wanted, rtol=3e-13, atol=1e-322)

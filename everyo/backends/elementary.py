@@ -16,6 +16,8 @@ _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 _LARGE = 4096  # elements: below, the calls cost more than the branches that they spare
 _FEW = 32  # so many times more zeros than values are not combined with these
 _UNBUFFERED = 16  # elements: the smallest buffer, which no row fits into
+_SQRT_HALF = math.sqrt(0.5)
+_LEAST, _TAIL, _BEYOND = 26.0, 4.0, 64.0  # where the error function ends, and where the normal tail begins
 _BLOCK = 16384  # elements: temporaries of this size stay in the cache
 
 
@@ -201,8 +203,43 @@ def erf(x: Any) -> Any:
 
 
 def erfc(x: Any) -> Any:
-    """Return one minus the error function."""
-    return _special("erfc")(x)
+    """Return one minus the error function; SciPy's is 0 where the result is less than ordinary numbers."""
+    return _with_tail(_special("erfc")(x), x, _LEAST, 1.0, 1.0)
+
+
+def normal(x: Any) -> Any:
+    """Return the normal distribution function, to the last digits far below 0."""
+    return _with_tail(0.5 * erfc(-_SQRT_HALF * x), -x, _TAIL, 0.5, 0.5)
+
+
+def gelu(x: Any) -> Any:
+    """Return ``x * normal(x)``."""
+    return _with_tail(0.5 * x * erfc(-_SQRT_HALF * x), -x, _TAIL, 0.5, 0.5 * x)
+
+
+def _with_tail(out: Any, x: Any, begin: float, rate: float, factor: Any) -> Any:
+    """Return `out` with ``factor * erfcx(sqrt(rate) * x) * exp(-rate * x**2)`` where `x` is large.
+
+    The square is taken in two parts, the first one exact: rounded it would cost as many digits as it has.
+    """
+    if out.dtype.char != "d" or not np.any(far := x > begin) or (erfcx := _scaled_erfc()) is None:
+        return out
+    out = np.array(out)
+    x, factor = np.minimum(x[far], _BEYOND), np.broadcast_to(factor, x.shape)[far]
+    near = np.floor(x * 64) / 64
+    half = np.exp(-0.5 * rate * near * near)  # twice, as the whole may be no ordinary number yet
+    rest = np.exp(-rate * (x - near) * (x + near))
+    out[far] = factor * erfcx(math.sqrt(rate) * x) * rest * half * half
+    return out
+
+
+@functools.cache
+def _scaled_erfc() -> Any:
+    """Return SciPy's ``exp(x**2) * erfc(x)``; None if SciPy is not installed."""
+    try:
+        return importlib.import_module("scipy.special").erfcx
+    except ImportError:
+        return None
 
 
 @functools.cache

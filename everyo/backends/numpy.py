@@ -14,6 +14,8 @@ from everyo.backends.accelerated import instead_of, slow_functions
 from everyo.backends.elementary import (
     erf,
     erfc,
+    gelu,
+    normal,
     outer_differences,
     quiet_about_nan,
     sigmoid,
@@ -112,6 +114,7 @@ class NumpyBackend:
         self.xp.real, self.xp.imag = attrgetter("real"), attrgetter("imag")
         self.xp.ravel, self.xp.flip, self.xp.diagonal, self.xp.trace = ravel, flip, diagonal, trace
         self.xp.where, self.xp.sigmoid, self.xp.erf, self.xp.erfc = where, sigmoid, erf, erfc
+        self.xp.normal, self.xp.gelu = normal, gelu
         self.xp.logaddexp = quiet_about_nan(np.logaddexp)
         self.xp.logaddexp2 = quiet_about_nan(np.logaddexp2)
         self.xp.sum, self.xp.prod = reduction(np.add), reduction(np.multiply)

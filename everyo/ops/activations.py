@@ -234,7 +234,7 @@ def _gelu(xp: Any, x: Any) -> Any:
         return found
     narrow = x.dtype.kind == "f" and x.dtype.itemsize < 8  # where rounding -x / sqrt(2) costs x**2 units
     wide = x.astype("float64") if narrow else x
-    out = 0.5 * wide * xp.erfc(-SQRT_HALF * wide)
+    out = xp.gelu(wide)
     return out.astype(x.dtype) if narrow else out
 
 
