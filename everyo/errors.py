@@ -177,6 +177,19 @@ def user_frame() -> FrameType | None:
     return frame
 
 
+def entered(otherwise: str) -> str:
+    """Return the name of the public function of this package that the user called, as far as it is known."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not is_users(frame):
+        code, known = frame.f_code, frame.f_globals.get("__all__", ())
+        wrapped = frame.f_locals.get("function") if code.co_name == "call" else None
+        name = getattr(wrapped, "__name__", code.co_name)
+        if wrapped is not None or name in known or code.co_qualname == f"Generator.{name}":
+            otherwise = name
+        frame = frame.f_back
+    return otherwise
+
+
 def user_source(frame: FrameType) -> str:
     """Return the line of a frame as it is written, or an empty string."""
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno, frame.f_globals).strip()

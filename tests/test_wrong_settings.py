@@ -157,3 +157,141 @@ def test_ways_to_sort(name):
     for kind in ("bogus", 3):
         with pytest.raises(eo.ArgumentError, match="no such way to sort"):
             getattr(np, name)(x, kind=kind)
+
+
+M, I, PAIR = eo.tensor(np.eye(3)), eo.tensor([0, 1, 2]), np.array([1, 2])
+HUGE = 10**30
+OPTIONS = {
+    "allclose": lambda v: eo.allclose(V, V, equal_nan=v),
+    "array_equal": lambda v: eo.array_equal(V, V, equal_nan=v),
+    "asarray": lambda v: eo.asarray(V, copy=v),
+    "choose": lambda v: eo.choose([0, 0, 0], [V, V], mode=v),
+    "cond": lambda v: linalg.cond(M, p=v),
+    "conv1d": lambda v: eo.conv1d(X[None], X[None, :, :2], padding=v),
+    "convolve": lambda v: eo.convolve(V, V, mode=v),
+    "correlate": lambda v: eo.correlate(V, V, mode=v),
+    "eigh": lambda v: linalg.eigh(M, UPLO=v),
+    "fft": lambda v: fft.fft(V, norm=v),
+    "gelu": lambda v: eo.gelu(V, approximate=v),
+    "gradient": lambda v: eo.gradient(V, edge_order=v),
+    "indices": lambda v: eo.indices((2, 2), sparse=v),
+    "isin": lambda v: eo.isin(V, V, kind=v),
+    "matrix_norm": lambda v: linalg.matrix_norm(M, ord=v),
+    "meshgrid": lambda v: eo.meshgrid(V, V, indexing=v),
+    "norm": lambda v: linalg.norm(M, ord=v),
+    "pad": lambda v: eo.pad(V, 1, mode="reflect", reflect_type=v),
+    "polyfit": lambda v: eo.polyfit(eo.arange(5.0), eo.arange(5.0), 1, cov=v),
+    "qr": lambda v: linalg.qr(M, mode=v),
+    "ravel_multi_index": lambda v: eo.ravel_multi_index(([0], [1]), (2, 2), order=v),
+    "reduce_window": lambda v: eo.reduce_window(V, "max", 2, padding=v),
+    "reshape": lambda v: eo.reshape(V, (3, 1), copy=v),
+    "round": lambda v: eo.round(V, v),
+    "searchsorted": lambda v: eo.searchsorted(V, V, side=v),
+    "take": lambda v: eo.take(V, [0], mode=v),
+    "uniform": lambda v: eo.random.uniform(size=2, requires_grad=v),
+    "unravel_index": lambda v: eo.unravel_index(I, (3, 3), order=v),
+    "vector_norm": lambda v: eo.vector_norm(V, ord=v),
+    "MSELoss": lambda v: eo.nn.MSELoss(reduction=v),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("value", [PAIR, PAIR[:, None], eo.asarray(PAIR)], ids=["vector", "matrix", "tensor"])
+def test_an_array_is_no_option(name, value):
+    with pytest.raises(eo.EveryOError) as error:
+        OPTIONS[name](value)
+    assert error.value.operation
+    assert error.value.expected
+    assert error.value.found
+
+
+SIZES = {
+    "uniform": lambda: eo.random.uniform(size=HUGE),
+    "choice": lambda: eo.random.choice(3, size=HUGE),
+    "diag_indices": lambda: eo.diag_indices(HUGE),
+    "diag_indices of many axes": lambda: eo.diag_indices(2, HUGE),
+    "eye": lambda: eo.eye(HUGE),
+    "fftfreq": lambda: fft.fftfreq(HUGE),
+    "full": lambda: eo.full(HUGE, 1.0),
+    "geomspace": lambda: eo.geomspace(1, 2, HUGE),
+    "indices": lambda: eo.indices((HUGE, 2)),
+    "linspace": lambda: eo.linspace(0, 1, HUGE),
+    "logspace": lambda: eo.logspace(0, 1, HUGE),
+    "multigammaln": lambda: eo.special.multigammaln(V, HUGE),
+    "normal": lambda: eo.random.normal(size=HUGE),
+    "ones": lambda: eo.ones((1 << 40, 1 << 40)),
+    "permutation": lambda: eo.random.permutation(HUGE),
+    "rfftfreq": lambda: fft.rfftfreq(HUGE),
+    "round": lambda: eo.round(V, HUGE),
+    "segment_max": lambda: eo.segment_max(V, I, num_segments=HUGE),
+    "array_split": lambda: eo.array_split(V, HUGE),
+    "tri": lambda: eo.tri(HUGE),
+    "tri beside": lambda: eo.tri(2, k=HUGE),
+    "tril_indices": lambda: eo.tril_indices(HUGE),
+    "triu_indices_from": lambda: eo.triu_indices_from(M, k=-HUGE),
+    "zeros": lambda: eo.zeros(HUGE),
+    "isclose": lambda: eo.isclose(V, V, rtol=10**400),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_size_beyond_all_memory(name):
+    with pytest.raises((eo.ArgumentError, eo.ShapeError)) as error:
+        SIZES[name]()
+    assert error.value.operation == name.split()[0]
+    assert error.value.expected
+    assert error.value.found
+    assert error.value.remedy
+
+
+def test_large_integers_that_mean_something():
+    assert eo.linspace(0, HUGE, 3, dtype=eo.float64).tolist() == [0.0, 5e29, 1e30]
+    assert eo.diff(V, n=10**12).shape == (0,)
+    assert eo.polyder(V, 10**12).shape == (0,)
+    assert eo.linalg.matrix_power(M, HUGE).tolist() == M.tolist()
+    assert eo.rot90(X, HUGE).tolist() == X.tolist()
+    assert eo.isclose(V, V, atol=HUGE).all()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sum", "mean", "max", "sort", "concat", "stack", "reshape", "take", "softmax", "cumsum", "cov", "ldexp"],
+)
+@pytest.mark.parametrize("value", [None, "text", {}])
+def test_what_is_no_operand_is_told_by_the_function_that_was_called(name, value):
+    function = getattr(eo, name)
+    arguments = {"reshape": (value, (1,)), "take": (value, [0]), "ldexp": (V, value), "concat": ([value],)}
+    with pytest.raises(eo.DTypeError) as error:
+        function(*arguments.get(name, ([value],) if name == "stack" else (value,)))
+    assert error.value.operation == name
+
+
+@pytest.mark.parametrize(
+    "transform", [lambda f: f, eo.compile, eo.vmap], ids=["eager", "compiled", "batched"]
+)
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: eo.percentile(x, 300),
+        lambda x: eo.quantile(x, np.array([0.5, -1.0])),
+        lambda x: eo.nanquantile(x, [0.5, 1.5]),
+        lambda x: eo.histogram2d(x, x, bins=[np.array([3.0, 2.0]), 3])[0],
+        lambda x: eo.histogramdd([x], bins=[[3.0, 2.0]])[0],
+        lambda x: eo.histogram(x, bins=[3.0, 2.0])[0],
+    ],
+)
+def test_settings_out_of_range_are_refused_wherever_they_are_known(f, transform):
+    with pytest.raises(eo.ArgumentError):
+        transform(f)(X if transform is eo.vmap else V)
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")  # NumPy's own of nanvar
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+def test_variances_of_a_complex_dtype_are_complex(name):
+    """As NumPy's, which are real of complex numbers alone."""
+    for x in (np.arange(4.0), np.arange(4.0) + 1j):
+        for dtype in (None, "complex128", "complex64"):
+            found = getattr(eo, name)(eo.asarray(x), dtype=dtype).numpy()
+            expected = getattr(np, name)(x, dtype=dtype)
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -16,6 +16,7 @@ from everyo.core.traced import staging
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.guidance import unknown_name as _unknown_name
 from everyo.ops import random
+from everyo.ops.axes import is_one_of
 from everyo.ops.creation import fresh, number, real_number
 
 __all__ = [
@@ -368,7 +369,7 @@ def _set(tensor: Tensor, value: Any) -> Tensor:
 
 def _fan(tensor: Tensor, mode: str) -> int:
     """Return how many inputs each output of a layer is connected to ("fan_in"), or the other way round."""
-    if mode not in ("fan_in", "fan_out"):
+    if not is_one_of(mode, ("fan_in", "fan_out")):
         raise ArgumentError(
             "no such mode", operation="nn.init", expected="'fan_in' or 'fan_out'", found=repr(mode)
         )

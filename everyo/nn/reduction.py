@@ -7,13 +7,14 @@ from typing import Any
 from everyo import ops
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.ops.axes import is_one_of
 from everyo.ops.creation import as_tensor
 from everyo.ops.reductions import inexact
 
 
 def require_reduction(reduction: str, operation: str) -> None:
     """Raise ArgumentError unless `reduction` is one."""
-    if reduction not in ("mean", "sum", "none"):
+    if not is_one_of(reduction, ("mean", "sum", "none")):
         raise ArgumentError(
             "no such reduction",
             operation=operation,

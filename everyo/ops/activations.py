@@ -13,6 +13,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
+from everyo.ops.axes import is_one_of
 from everyo.ops.creation import real_number
 from everyo.ops.families import discrete, elementwise, primitive
 from everyo.ops.reductions import inexact
@@ -290,7 +291,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
     >>> print(f"{eo.gelu(eo.tensor(1.0)):.4f}")
     0.8413
     """
-    if approximate not in ("none", "tanh"):
+    if not is_one_of(approximate, ("none", "tanh")):
         raise ArgumentError(
             "there is no such approximation",
             operation="gelu",

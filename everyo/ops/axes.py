@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
 
+_LARGEST = sys.maxsize // 16  # elements of the widest dtype that there are addresses for
 _HABITS = {  # what else may have been meant
     "max": "; the larger elements of two tensors are eo.maximum(a, b)",
     "min": "; the smaller elements of two tensors are eo.minimum(a, b)",
@@ -43,12 +46,29 @@ def normalize_axis(axis: int, ndim: int, operation: str) -> int:
     return position % ndim
 
 
-def as_integer(value: Any, name: str, operation: str) -> int:
-    """Return a parameter that must be one integer; DTypeError for anything else."""
+def as_integer(value: Any, name: str, operation: str, unbounded: bool = False) -> int:
+    """Return a parameter that must be one integer; DTypeError for anything else.
+
+    One that no array could have as a size is an ArgumentError, unless the parameter is `unbounded`.
+    """
     try:
-        return operator.index(value)
+        found = operator.index(value)
     except TypeError:
         raise _no_integer(value, name, operation) from None
+    if unbounded or -sys.maxsize <= found <= sys.maxsize:
+        return found
+    raise ArgumentError(
+        f"{name} is too large",
+        operation=operation,
+        expected="an integer of at most 64 bits",
+        found=str(found),
+        remedy="pass the size of the axis, or another number of its order",
+    )
+
+
+def is_one_of(value: Any, choices: Sequence[Any]) -> bool:
+    """Whether an option is a text or a number of those that there are; an array is neither."""
+    return isinstance(value, (str, int, float)) and value in choices
 
 
 def _no_integer(value: Any, name: str, operation: str) -> DTypeError:
@@ -169,5 +189,13 @@ def normalize_shape(shape: Any, operation: str) -> tuple[int, ...]:
             expected="sizes of at least 0",
             found=str(sizes),
             remedy="compute the size with max(n, 0); -1 stands for an unknown size in reshape only",
+        )
+    if math.prod(sizes) > _LARGEST:
+        raise ShapeError(
+            "no memory holds so many elements",
+            operation=operation,
+            expected=f"at most {_LARGEST} elements",
+            found=str(sizes),
+            remedy="take smaller sizes, or compute in parts",
         )
     return sizes

@@ -16,7 +16,7 @@ from everyo.errors import ArgumentError, describe
 from everyo.ops.axes import as_integer
 from everyo.ops.creation import as_tensor, real_number, weak
 from everyo.ops.families import primitive
-from everyo.ops.known import everywhere, is_known
+from everyo.ops.known import everywhere, fixed, is_known
 from everyo.ops.ranges import linspace
 from everyo.ops.shape import apart
 from everyo.ops.signatures import explained
@@ -91,7 +91,7 @@ def edges_of(x: Tensor, bins: Any, range: Any, operation: str) -> tuple[Tensor, 
         bins = apply(_chosen_edges, (x,), {"method": bins, "low": low, "high": high}).shape[0] - 1
     given = weak(bins, [x], operation) if x.dtype.kind == "f" else as_tensor(bins, x)
     if given.ndim:
-        _require_order(given, operation)
+        _require_order(given, bins, operation)
         return apart(given), False
     count = as_integer(bins, "the number of bins", operation)
     if count < 1:
@@ -112,9 +112,10 @@ def edges_of(x: Tensor, bins: Any, range: Any, operation: str) -> tuple[Tensor, 
     return op.astype(edges, dtype=x.dtype) if x.dtype.kind == "f" else edges, True
 
 
-def _require_order(edges: Tensor, operation: str) -> None:
+def _require_order(edges: Tensor, given: Any, operation: str) -> None:
     vector = edges.ndim == 1 and edges.size > 0
-    if not vector or (is_known(edges) and not everywhere(edges.data[:-1] <= edges.data[1:])):
+    known = edges.data if is_known(edges) else fixed(given, operation)
+    if not vector or (known is not None and not bool(edges.backend.xp.all(known[:-1] <= known[1:]))):
         raise _no_edges(edges, operation)
 
 

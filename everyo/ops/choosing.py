@@ -11,7 +11,7 @@ from everyo.core.samples import Distinct, sample
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
-from everyo.ops.axes import as_integers, as_items, listed, normalize_axis
+from everyo.ops.axes import as_integers, as_items, is_one_of, listed, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, zeros_like
 from everyo.ops.families import primitive
 from everyo.ops.gathering import take_along_axis
@@ -67,11 +67,7 @@ def choose(x: Any, choices: Any, /, *, mode: str = "raise") -> Tensor:
     """
     which, *tensors = broadcast_arrays(as_tensor(x), *as_tensors(choices, "choose"))
     number = len(tensors)
-    if mode == "wrap":
-        which = which % number
-    elif mode == "clip":
-        which = clip(which, 0, number - 1)
-    elif mode != "raise":
+    if not is_one_of(mode, ("raise", "wrap", "clip")):
         raise ArgumentError(
             "there is no such mode",
             operation="choose",
@@ -79,6 +75,10 @@ def choose(x: Any, choices: Any, /, *, mode: str = "raise") -> Tensor:
             found=repr(mode),
             remedy="leave it out",
         )
+    if mode == "wrap":
+        which = which % number
+    elif mode == "clip":
+        which = clip(which, 0, number - 1)
     elif known(which) and not bool(every((which >= 0) & (which < number))):
         raise IndexingError(
             "there is no choice of such a number",

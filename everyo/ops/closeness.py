@@ -8,6 +8,7 @@ from typing import Any
 from everyo.core.dtypes import float64
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError
+from everyo.ops.axes import as_flag
 from everyo.ops.comparison import isfinite, isnan, logical_and, logical_or
 from everyo.ops.complex_parts import imag, real
 from everyo.ops.creation import as_tensor, as_tensors, fresh, real_number
@@ -55,7 +56,11 @@ def isclose(
     [ True False]
     """
     x1, x2 = (x.detach() for x in as_tensors([x1, x2], "isclose"))
-    rtol, atol = (t if isinstance(t, (int, float)) else as_tensor(t).detach() for t in (rtol, atol))
+    rtol, atol = (
+        real_number(t, "isclose", "a tolerance") if isinstance(t, (int, float)) else as_tensor(t).detach()
+        for t in (rtol, atol)
+    )
+    equal_nan = as_flag(equal_nan, "equal_nan", "isclose")
     plain = not isinstance(rtol, Tensor) and not isinstance(atol, Tensor)
     if plain and is_known(x1) and is_known(x2) and x1.shape == x2.shape and x1.backend is x2.backend:
         return as_tensor(x1.backend.xp.isclose(x1.data, x2.data, rtol, atol, equal_nan=equal_nan))
@@ -143,7 +148,7 @@ def array_equal(x1: Any, x2: Any, /, *, equal_nan: bool = False) -> bool:
     if tuple(x1.shape) != tuple(x2.shape):
         return False
     same = x1 == x2
-    if equal_nan:
+    if as_flag(equal_nan, "equal_nan", "array_equal"):
         same = same | ((x1 != x1) & (x2 != x2))
     return bool(every(same))
 

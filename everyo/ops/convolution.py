@@ -17,6 +17,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.ops.axes import is_one_of
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import bilinear
 from everyo.ops.signatures import explained
@@ -226,9 +227,9 @@ def _padding(
     operation: str,
 ) -> tuple[tuple[int, int], ...]:
     """Return the zeros before and after each axis."""
-    if padding == "valid":
+    if is_one_of(padding, ("valid",)):
         return ((0, 0),) * len(kernel)
-    if padding == "same":
+    if is_one_of(padding, ("same",)):
         if max(stride) > 1:
             raise ArgumentError(
                 'padding="same" keeps the size only at stride 1',

@@ -15,7 +15,15 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import is_number, staged, staging
-from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe
+from everyo.errors import (
+    ArgumentError,
+    DTypeError,
+    EveryOError,
+    GraphStateError,
+    ShapeError,
+    describe,
+    entered,
+)
 from everyo.ops.axes import as_flag, as_items, normalize_shape
 from everyo.ops.docstrings import LIKE, SHAPE, VALUE, converted, created, described
 from everyo.ops.families import primitive
@@ -165,9 +173,14 @@ def asarray(
     >>> print(x.grad)
     7.0
     """
-    data = _stacked(data)
+    data, copy = _stacked(data), None if copy is None else as_flag(copy, "copy", "asarray")
     if not isinstance(data, Tensor):
-        return fresh(_array(data, dtype, device, copy, "asarray"))
+        try:
+            return fresh(_array(data, dtype, device, copy, "asarray"))
+        except EveryOError as error:  # operands of other functions come here, too
+            if error.operation != "asarray":
+                raise
+            raise error.renamed(entered("asarray")) from error.__cause__
     if is_number(data):
         data = data.data.interpreter.strong(data)
     result = data if dtype is None and device is None else data.to(device=device, dtype=dtype)
@@ -472,4 +485,13 @@ def real_number(value: Any, operation: str, name: str) -> float:
             found=repr(value),
             remedy="use its real part, or a complex dtype",
         )
-    return float(plain)
+    try:
+        return float(plain)
+    except OverflowError:
+        raise ArgumentError(
+            f"{name} is too large",
+            operation=operation,
+            expected="a number that a float can hold",
+            found=str(plain),
+            remedy="pass a smaller one, or math.inf",
+        ) from None

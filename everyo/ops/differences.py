@@ -10,7 +10,7 @@ from everyo.core.dtypes import int64
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import is_one_of, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, real_number, weak
 from everyo.ops.known import everywhere, is_known
 from everyo.ops.neighbours import neighbours
@@ -88,7 +88,7 @@ def gradient(
     x = inexact(x)
     axes = list(range(x.ndim)) if axis is None else [axis] if not isinstance(axis, Sequence) else list(axis)
     axes = [normalize_axis(a, x.ndim, "gradient") for a in axes]
-    if edge_order not in (1, 2):
+    if not is_one_of(edge_order, (1, 2)):
         raise ArgumentError(
             "there is no such order at the ends",
             operation="gradient",

@@ -10,6 +10,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.ops.axes import is_one_of
 from everyo.ops.creation import as_tensors
 from everyo.ops.families import bilinear
 from everyo.ops.reductions import conjugate
@@ -75,7 +76,7 @@ def _vectors(x1: Any, x2: Any, mode: Any, operation: str) -> tuple[Tensor, Tenso
             found=f"{tuple(x1.shape)} and {tuple(x2.shape)}",
             remedy="use eo.vmap over further axes, or eo.conv1d",
         )
-    if mode not in ("full", "same", "valid"):
+    if not is_one_of(mode, ("full", "same", "valid")):
         raise ArgumentError(
             "there is no such mode", operation=operation, expected="full, same or valid", found=repr(mode)
         )

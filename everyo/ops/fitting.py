@@ -7,7 +7,7 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_flag, as_integer
+from everyo.ops.axes import as_flag, as_integer, is_one_of
 from everyo.ops.contraction import outer
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.known import is_known
@@ -111,6 +111,7 @@ def polyfit(
     rcond = x.size * float(x.backend.xp.finfo(x.dtype).eps) if rcond is None else rcond
     columns = op.reshape(y, shape=(x.size, 1)) if y.ndim == 1 else y
     full = as_flag(full, "full", "polyfit")
+    cov = cov if is_one_of(cov, ("unscaled",)) else as_flag(cov, "cov", "polyfit")
     solution, *others = lstsq(left / scale, columns, rcond)
     solution = solution / op.reshape(scale, shape=(deg + 1, 1))
     fitted = op.reshape(solution, shape=(deg + 1,)) if y.ndim == 1 else solution

@@ -11,7 +11,7 @@ from everyo.core.samples import Integers, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, EveryOError, IndexingError, ShapeError, describe
 from everyo.ops import index_errors
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import is_one_of, normalize_axis
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.docstrings import described
 from everyo.ops.families import primitive
@@ -210,11 +210,11 @@ def take(x: Any, indices: Any, /, axis: int | None = None, *, mode: str = "raise
     if axis is None:
         x, axis = reshape(x, (x.size,)), 0
     axis = normalize_axis(axis, x.ndim, "take")
-    if mode in ("wrap", "clip") and is_known(x) and not x.requires_grad and x.shape[axis]:
+    if is_one_of(mode, ("wrap", "clip")) and is_known(x) and not x.requires_grad and x.shape[axis]:
         found = positions_in(x, as_tensor(indices), "take")
         if is_known(found) and found.dtype.kind == "i":
             return as_tensor(x.backend.xp.take(x.data, found.data, axis=axis, mode=mode), x)
-    if mode != "raise":
+    if not is_one_of(mode, ("raise",)):
         indices = within(as_tensor(indices), x.shape[axis], mode, "take")
     found = positions_in(x, indices, "take")
     try:
@@ -225,7 +225,7 @@ def take(x: Any, indices: Any, /, axis: int | None = None, *, mode: str = "raise
 
 def within(places: Tensor, size: int, mode: str, operation: str) -> Tensor:
     """Return positions brought into an axis as `mode` says: "wrap" around, "clip" at the ends."""
-    if mode not in ("raise", "wrap", "clip"):
+    if not is_one_of(mode, ("raise", "wrap", "clip")):
         raise ArgumentError(
             "there is no such mode", operation=operation, expected="raise, wrap or clip", found=repr(mode)
         )

@@ -478,4 +478,4 @@ def _require(holds: bool, operation: str, expected: str, found: Any) -> None:
 
 def _made(drawn: Tensor, dtype: Any, requires_grad: bool) -> Tensor:
     drawn = drawn if dtype is None else drawn.astype(dtype, copy=False)
-    return drawn.requires_grad_() if requires_grad else drawn
+    return drawn.requires_grad_() if as_flag(requires_grad, "requires_grad", "random") else drawn

@@ -13,7 +13,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Integers, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
-from everyo.ops.axes import as_integer, as_items, normalize_shape
+from everyo.ops.axes import as_flag, as_integer, as_items, is_one_of, normalize_shape
 from everyo.ops.creation import as_tensor, fresh
 from everyo.ops.families import primitive
 from everyo.ops.signatures import composed, explained
@@ -308,7 +308,8 @@ def indices(dimensions: Sequence[int], *, dtype: Any = None, sparse: bool = Fals
     shape = normalize_shape(dimensions, "indices")
     backend, place = backend_for(None)
     wanted = as_dtype("int64" if dtype is None else dtype)
-    found = backend.xp.indices(shape, dtype=wanted, sparse=bool(sparse))
+    sparse = as_flag(sparse, "sparse", "indices")
+    found = backend.xp.indices(shape, dtype=wanted, sparse=sparse)
     if sparse:
         return tuple(fresh(backend.asarray(a, None, place)) for a in found)
     return fresh(backend.asarray(found, None, place))
@@ -346,7 +347,7 @@ def _outside(inputs: Sequence[Any], params: dict[str, Any], error: Exception) ->
 
 
 def _known_order(order: Any, operation: str) -> str:
-    if order not in ("C", "F"):
+    if not is_one_of(order, ("C", "F")):
         raise ArgumentError(
             "there is no such order", operation=operation, expected="C or F", found=repr(order)
         )
@@ -478,7 +479,7 @@ def ravel_multi_index(
     given = as_items(multi_index, "multi_index", "ravel_multi_index")
     places = [_integers(x, "ravel_multi_index") for x in given]
     sizes = normalize_shape(dims, "ravel_multi_index")
-    modes = [mode] * len(sizes) if isinstance(mode, str) else list(mode)
+    modes = [mode] * len(sizes) if isinstance(mode, str) else as_items(mode, "mode", "ravel_multi_index")
     if not len(places) == len(sizes) == len(modes):
         raise ShapeError(
             "there must be positions for each axis",
@@ -488,13 +489,12 @@ def ravel_multi_index(
             found=f"{len(places)}",
             remedy="pass one tensor for each axis",
         )
-    for how in modes:
-        if how not in ("raise", "wrap", "clip"):
-            raise ArgumentError(
-                "there is no such mode",
-                operation="ravel_multi_index",
-                expected="raise, wrap or clip",
-                found=repr(how),
-            )
+    if not all(is_one_of(how, ("raise", "wrap", "clip")) for how in modes):
+        raise ArgumentError(
+            "there is no such mode",
+            operation="ravel_multi_index",
+            expected="raise, wrap or clip",
+            found=repr(mode),
+        )
     params = {"shape": sizes, "modes": tuple(modes), "order": _known_order(order, "ravel_multi_index")}
     return apply(_ravel_multi_index, places, params)

@@ -7,6 +7,7 @@ from typing import Any
 from everyo.core.device import backend_for
 from everyo.core.tensor import Tensor, wrap
 from everyo.errors import ArgumentError, EveryOError
+from everyo.ops.axes import as_flag
 
 __all__ = ["from_dlpack"]
 
@@ -72,4 +73,8 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
             found=f"{type(x).__name__}: {error}",
             remedy="detach it in its own library first, or convert it to a NumPy array: eo.asarray(...)",
         ) from error
-    return wrap(backend.asarray(array, None, place, True if copy else None))
+    return wrap(
+        backend.asarray(
+            array, None, place, True if copy is not None and as_flag(copy, "copy", "from_dlpack") else None
+        )
+    )

@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_flag, normalize_axis
+from everyo.ops.axes import as_flag, is_one_of, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import linear
 from everyo.ops.shape import atleast_1d, atleast_2d, broadcast_arrays, expand_dims, reshape
@@ -347,7 +347,7 @@ def meshgrid(*xs: Any, sparse: bool = False, indexing: str = "xy") -> tuple[Tens
     [[0 1 2]
      [0 1 2]]
     """
-    if indexing not in ("xy", "ij"):
+    if not is_one_of(indexing, ("xy", "ij")):
         raise ArgumentError(
             "there is no such indexing", operation="meshgrid", expected="xy or ij", found=repr(indexing)
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from everyo.core.device import backend_for, backend_of
+from everyo.core.operands import array_from, tensors_in
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
@@ -12,6 +14,17 @@ from everyo.core.traced import staging
 def is_known(x: Tensor) -> bool:
     """Whether a tensor holds an array: it is no value of a transformation, nor is a program traced."""
     return not x.level and staging.get() is None
+
+
+def fixed(value: Any, operation: str) -> Any:
+    """Return an argument that is no tensor, and holds none, as an array, also in a function that is traced.
+
+    None for all others: what they hold may be unknown yet.
+    """
+    if next(tensors_in(value), None) is not None:
+        return None
+    backend, place = backend_for(None)
+    return array_from(value, backend, place, operation) if backend_of(value) is None else value
 
 
 def may_overflow(x: Any) -> bool:

@@ -26,7 +26,7 @@ from everyo.ops.reductions import (
     reduce,
 )
 from everyo.ops.signatures import composed, explained
-from everyo.ops.statistics import correction_of, in_floats, require_floats
+from everyo.ops.statistics import correction_of, in_floats, of_dtype, require_floats
 
 __all__ = ["nanmean", "nanstd", "nanvar"]
 
@@ -194,7 +194,7 @@ def nanvar(
     Returns
     -------
     Tensor
-        Real; NaN where ``n <= correction``.
+        Real, unless a complex `dtype` is given; NaN where ``n <= correction``.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def nanvar(
     """
     correction = correction_of(correction, ddof, "nanvar") or 0
     x = in_floats(x, dtype, "nanvar")
-    return exactly(lambda x: _nan_var(x, axis, keepdims, correction, where, mean), x)
+    return of_dtype(exactly(lambda x: _nan_var(x, axis, keepdims, correction, where, mean), x), dtype)
 
 
 def _nan_var(x: Tensor, axis: Axis, keepdims: bool, correction: float, where: Any, mean: Any) -> Tensor:
@@ -267,7 +267,7 @@ def nanstd(
     Returns
     -------
     Tensor
-        Real; NaN where ``n <= correction``.
+        Real, unless a complex `dtype` is given; NaN where ``n <= correction``.
 
     Raises
     ------
@@ -286,7 +286,7 @@ def nanstd(
     """
     correction = correction_of(correction, ddof, "nanstd") or 0
     x = in_floats(x, dtype, "nanstd")
-    return exactly(lambda x: _nan_std(x, axis, keepdims, correction, where, mean), x)
+    return of_dtype(exactly(lambda x: _nan_std(x, axis, keepdims, correction, where, mean), x), dtype)
 
 
 def _nan_std(x: Tensor, axis: Axis, keepdims: bool, correction: float, where: Any, mean: Any) -> Tensor:

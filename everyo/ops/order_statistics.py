@@ -16,7 +16,7 @@ from everyo.ops import elements_by_rank  # noqa: F401  its primitives
 from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.docstrings import F, described
-from everyo.ops.known import anywhere, everywhere, is_known
+from everyo.ops.known import anywhere, fixed, is_known
 from everyo.ops.quantile_places import CONTINUOUS, DISCRETE, Place
 from everyo.ops.signatures import explained
 from everyo.ops.weighted_quantiles import checked_weights
@@ -41,7 +41,7 @@ def _known(method: Any, operation: str) -> Place:
 
 def _levels(q: Any, x: Tensor, scale: float, operation: str) -> tuple[Any, Any]:
     """Return the probabilities in float64, raw unless they may have a derivative, and the result's dtype."""
-    dtype = x.dtype
+    dtype, known = x.dtype, fixed(q, operation)
     if hasattr(q, "dtype") or next(tensors_in(q), None) is not None:
         q = as_tensor(q, x)
         dtype = x.backend.xp.result_type(x.dtype, q.dtype) if q.dtype.kind in "fc" else x.dtype
@@ -58,16 +58,17 @@ def _levels(q: Any, x: Tensor, scale: float, operation: str) -> tuple[Any, Any]:
         )
     free = q.grad_node is not None or not is_known(q)
     q = op.astype(q if free else q.data, dtype=as_dtype("float64"))
-    q = q if scale == 1 else q / scale
-    if not free and not everywhere((q >= 0) & (q <= 1)):
+    known = q if not free else q.data if is_known(q) else known
+    if known is not None and not bool(x.backend.xp.all((known >= 0) & (known <= scale))):
         raise ArgumentError(
             "a probability is outside its range",
             operation=operation,
             inputs=describe(x),
             expected=f"numbers from 0 to {scale:g}",
-            found=str((q * scale).tolist()),
+            found=str(known.tolist()),
+            remedy="percentile counts from 0 to 100, quantile from 0 to 1",
         )
-    return q, dtype
+    return q if scale == 1 else q / scale, dtype
 
 
 def _rows(x: Tensor, axis: Axis, operation: str) -> tuple[Tensor, tuple[int, ...]]:

@@ -15,7 +15,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import is_one_of, normalize_axis
 from everyo.ops.blocks import filled
 from everyo.ops.creation import as_tensor, full, number
 from everyo.ops.extremes import max, min
@@ -152,7 +152,7 @@ def _require_option_of(mode: Any, given: dict[str, Any]) -> None:
 
 
 def _is_odd(reflect_type: Any) -> bool:
-    if reflect_type not in ("even", "odd"):
+    if not is_one_of(reflect_type, ("even", "odd")):
         raise ArgumentError(
             "there is no such reflect_type",
             operation="pad",

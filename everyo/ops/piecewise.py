@@ -78,9 +78,10 @@ def round(x: Any, /, decimals: int = 0) -> Tensor:
     >>> print(eo.round(eo.tensor([0.5, 1.5, -1.7])), eo.round(eo.tensor([2.345]), decimals=1))
     [ 0.  2. -2.] [2.3]
     """
-    if decimals == 0:
+    if decimals.__class__ is int and decimals == 0:
         return _round(x)
-    return apply(op.round_to, (x,), {"decimals": as_integer(decimals, "the number of decimals", "round")})
+    decimals = as_integer(decimals, "the number of decimals", "round")
+    return apply(op.round_to, (x,), {"decimals": decimals}) if decimals else _round(x)
 
 
 @elementwise(lambda g: op.zeros_like(g), jumps=(0,))

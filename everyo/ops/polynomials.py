@@ -309,7 +309,7 @@ def polyder(p: Any, /, m: int = 1) -> Tensor:
     """
     p = coefficients(p, "polyder")
     order = _order(m, "polyder")
-    for _ in range(order):
+    for _ in range(min(order, p.size)):
         p = op.getitem(p, index=(slice(None, -1),)) * _powers(max(p.size - 1, 0), p)
     return p if order else apart(p)
 

@@ -19,7 +19,7 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number
 from everyo.errors import ArgumentError
 from everyo.ops.axes import as_flag, as_integer, normalize_shape
-from everyo.ops.creation import as_tensors, made, number
+from everyo.ops.creation import as_tensors, made, number, real_number
 from everyo.ops.reductions import inexact
 from everyo.ops.signatures import composed
 from everyo.ops.transposition import moveaxis
@@ -182,6 +182,7 @@ def linspace(
     backend, place = backend_for(device)
     (count,) = normalize_shape(as_integer(num, "num", "linspace"), "linspace")
     ends = [number(v, "linspace", "an end") for v in (start, stop)]
+    ends = [real_number(v, "linspace", "an end") if isinstance(v, int) else v for v in ends]
     array = backend.xp.linspace(*ends, count, endpoint=endpoint)
     wanted = as_dtype(dtype) if dtype is not None else default_for(array.dtype.kind) or array.dtype
     refuse_complex(array.dtype, wanted, "linspace")

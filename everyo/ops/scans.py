@@ -463,7 +463,7 @@ def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
             remedy="use eo.cumsum for the inverse of a difference",
         )
     x = _lengthened(x, axis, prepend, append) if n else apart(x)
-    for _ in range(n):
+    for _ in range(min(n, x.shape[axis])):  # of one element there are no differences
         x = neighbours(x, axis)
     return x
 

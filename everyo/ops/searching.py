@@ -11,7 +11,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.ops.axes import as_flag
+from everyo.ops.axes import as_flag, is_one_of
 from everyo.ops.creation import as_tensor, as_tensors, number, weak
 from everyo.ops.families import primitive
 from everyo.ops.indexing import ARRAY
@@ -124,7 +124,7 @@ def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) ->
     """
     x1, x2 = as_tensors((x1, x2), "searchsorted")
     _require_vector(x1, "searchsorted")
-    if side not in ("left", "right"):
+    if not is_one_of(side, ("left", "right")):
         raise ArgumentError(
             "there is no such side", operation="searchsorted", expected="left or right", found=repr(side)
         )

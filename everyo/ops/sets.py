@@ -9,7 +9,8 @@ from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Values, sample
 from everyo.core.tensor import Tensor
-from everyo.ops.axes import as_flag
+from everyo.errors import ArgumentError
+from everyo.ops.axes import as_flag, is_one_of
 from everyo.ops.creation import as_tensors, asarray
 from everyo.ops.families import primitive
 from everyo.ops.signatures import explained
@@ -76,6 +77,14 @@ def isin(
     [False  True False]
     """
     x1, x2 = _searched(x1, x2, "isin")
+    if kind is not None and not is_one_of(kind, ("sort", "table")):
+        raise ArgumentError(
+            "there is no such method",
+            operation="isin",
+            expected="kind=None, 'sort' or 'table'",
+            found=f"kind={kind!r}",
+            remedy="leave it out, to have it chosen",
+        )
     return apply(_isin, (x1, x2), {"invert": as_flag(invert, "invert", "isin"), "kind": kind})
 
 

@@ -13,7 +13,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_integers, as_list, normalize_axes, normalize_axis, normalize_shape
+from everyo.ops.axes import as_flag, as_integers, as_list, normalize_axes, normalize_axis, normalize_shape
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, public
 from everyo.ops.signatures import composed, explained, misfit
@@ -150,7 +150,7 @@ def reshape(x: Any, /, shape: int | Sequence[int], *surplus: Never, copy: bool |
     out = apply(_reshape, (x,), {"shape": _resolve(x, shape)})
     if copy is None:
         return out
-    if copy:
+    if as_flag(copy, "copy", "reshape"):
         return op.copy(out)
     if out.size and not out.level and not out.backend.xp.may_share_memory(out.data, x.data):
         raise ArgumentError(

@@ -184,7 +184,7 @@ def rot90(x: Any, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
             remedy="name two axes, as in axes=(0, 1)",
         )
     first, second = plane
-    turns = as_integer(k, "k", "rot90") % 4
+    turns = as_integer(k, "k", "rot90", unbounded=True) % 4
     if turns == 2:
         return flip(x, (first, second))
     if turns == 1:

@@ -170,7 +170,12 @@ def _statistic(
             return spread(measure.name, x, axis, keepdims, given, where, mean)
         return reduce(measure, x, axis, keepdims, correction=given)
 
-    return exactly(computed, in_floats(x, dtype, measure.name))
+    return of_dtype(exactly(computed, in_floats(x, dtype, measure.name)), dtype)
+
+
+def of_dtype(out: Tensor, dtype: Any) -> Tensor:
+    """Return real results in the dtype they were to be computed in, which may be complex, as NumPy does."""
+    return out if dtype is None or as_dtype(dtype).kind != "c" else op.astype(out, dtype=as_dtype(dtype))
 
 
 def in_floats(x: Any, dtype: Any, operation: str) -> Tensor:
@@ -231,7 +236,7 @@ def var(
     Returns
     -------
     Tensor
-        Real; NaN, as its gradient, where ``n <= correction``.
+        Real, unless a complex `dtype` is given; NaN, as its gradient, where ``n <= correction``.
 
     Raises
     ------
@@ -296,7 +301,7 @@ def std(
     Returns
     -------
     Tensor
-        Real; NaN, as its gradient, where ``n <= correction``.
+        Real, unless a complex `dtype` is given; NaN, as its gradient, where ``n <= correction``.
 
     Raises
     ------

@@ -279,7 +279,7 @@ def _window(x: Tensor, dimensions: Any, strides: Any, dilation: Any, padding: An
         return Window((), (), (), ())
     sizes, steps, gaps = (per_axis(v, x.ndim, 1, name, "reduce_window") for name, v in named.items())
     spans = [d * (k - 1) + 1 for k, d in zip(sizes, gaps)]
-    kind = padding.lower() if isinstance(padding, str) else padding
+    kind = padding.lower() if isinstance(padding, str) else None
     if kind == "valid":
         room: Any = ((0, 0),) * x.ndim
     elif kind == "same":

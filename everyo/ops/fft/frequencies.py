@@ -10,7 +10,7 @@ from everyo.core.dtypes import as_dtype, get_default_dtype
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
-from everyo.ops.axes import normalize_axis
+from everyo.ops.axes import normalize_axis, normalize_shape
 from everyo.ops.creation import as_tensor, made, real_number
 from everyo.ops.fft.transforms import checked_length
 from everyo.ops.signatures import composed, explained
@@ -20,6 +20,7 @@ __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 def _frequencies(name: str, n: Any, d: Any, dtype: Any, device: str | None) -> Tensor:
     n, d = checked_length(n, name), real_number(d, name, "d")
+    normalize_shape(n, name)
     if not d:
         raise ArgumentError(
             "points without a distance have no frequencies",

@@ -10,6 +10,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
+from everyo.ops.axes import is_one_of
 from everyo.ops.families import primitive
 from everyo.ops.linalg.common import (
     adjoint,
@@ -104,7 +105,7 @@ def _operand(x: Any, triangle: str | None, operation: str) -> Tensor:
     x = square(x, operation)
     if triangle is None:
         return x
-    if triangle not in ("L", "U"):
+    if not is_one_of(triangle, ("L", "U")):
         raise ArgumentError(
             "there is no such triangle",
             operation=operation,

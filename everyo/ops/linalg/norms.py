@@ -12,7 +12,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
-from everyo.ops.axes import as_flag, normalize_axis
+from everyo.ops.axes import as_flag, is_one_of, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.extremes import require_elements
 from everyo.ops.families import primitive
@@ -37,7 +37,7 @@ def _last(x: Any, axis: int) -> tuple[int, ...]:
 
 def _norm_of_matrices(x: Tensor, ord: Any, operation: str) -> Tensor:
     """Return a norm of the matrices in the last two axes."""
-    if ord is None or ord == "fro":
+    if ord is None or is_one_of(ord, ("fro",)):
         return vector_norm(x, axis=(-2, -1))
     known = isinstance(ord, (str, numbers.Number)) and not isinstance(ord, bool)
     if known and ord in _BY_SUMS:
@@ -221,10 +221,10 @@ def cond(x: Any, /, p: Any = None) -> Tensor:
     """
     x = matrices(x, "cond")
     require_elements(x, (len(x.shape) - 2, len(x.shape) - 1), "cond")
-    if p is None or (not isinstance(p, (bool, str)) and p in (2, -2)):
+    if p is None or (p.__class__ is not bool and is_one_of(p, (2, -2))):
         return _on_finite(x, lambda x: _ratio_of_extremes(x, p == -2))
     x = square(x, "cond")
-    return _on_finite(x, _product_of_sums if p == "nuc" else lambda x: _product_of_norms(x, p))
+    return _on_finite(x, _product_of_sums if is_one_of(p, ("nuc",)) else lambda x: _product_of_norms(x, p))
 
 
 def _ratio_of_extremes(x: Tensor, turned: bool) -> Tensor:

@@ -11,6 +11,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
+from everyo.ops.axes import is_one_of
 from everyo.ops.families import linear, primitive
 from everyo.ops.linalg.common import (
     adjoint,
@@ -158,7 +159,7 @@ def qr(x: Any, /, mode: str = "reduced") -> Any:
     >>> print(eo.abs(R[0, 0]))
     5.0
     """
-    if mode not in ("reduced", "complete", "r"):
+    if not is_one_of(mode, ("reduced", "complete", "r")):
         raise ArgumentError(
             "there is no such mode",
             operation="qr",

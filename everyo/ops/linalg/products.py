@@ -162,7 +162,7 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
     [[1. 3.]
      [0. 1.]]
     """
-    x, n = as_tensor(x), as_integer(n, "n", "matrix_power")
+    x, n = as_tensor(x), as_integer(n, "n", "matrix_power", unbounded=True)
     if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(
             "the matrices are not square",
