@@ -171,3 +171,108 @@ def test_normal_tails_down_to_the_least_numbers(f, exact, end, transform, size):
     with mpmath.workdps(40):
         wanted = [float(exact(mpmath.mpf(p))) for p in x[:-1].tolist()] + [0.0]
     np.testing.assert_allclose(found, wanted, rtol=3e-13, atol=1e-322)
+
+
+BOTH = pytest.mark.parametrize("transform", [lambda f: f, eo.compile], ids=["eager", "compiled"])
+WIDE = [0.0] + [
+    sign * size for sign in (1, -1) for size in (1e-300, 1e-20, 1e-8, 1e-3, 0.1, 1, 5, 20, 37, 40, 300, 700)
+]
+
+
+def logistic(x):
+    return 1 / (1 + mpmath.exp(-x))
+
+
+def assert_digits(found, exact, units):
+    """Compare with numbers of many digits; those out of the range of ordinary numbers do not count."""
+    for value, number in zip(found.tolist(), exact, strict=True):
+        if 1e-305 < abs(number) < 1e305:
+            assert abs(value - number) <= units * 2.3e-16 * abs(number), number
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("f", "first", "second"),
+    [
+        (eo.softplus, logistic, lambda x: logistic(x) * logistic(-x)),
+        (eo.log_sigmoid, lambda x: logistic(-x), lambda x: -logistic(x) * logistic(-x)),
+        (
+            lambda x: eo.softplus(x, beta=2.0),
+            lambda x: logistic(2 * x),
+            lambda x: 2 * logistic(2 * x) * logistic(-2 * x),
+        ),
+        (
+            lambda x: eo.logaddexp(x, 0.5),
+            lambda x: logistic(x - 0.5),
+            lambda x: logistic(x - 0.5) * logistic(0.5 - x),
+        ),
+    ],
+    ids=["softplus", "log_sigmoid", "softplus, beta 2", "logaddexp"],
+)
+def test_derivatives_of_smooth_kinks_have_all_digits(f, first, second, transform):
+    def slope(x):
+        return eo.grad(lambda x: eo.sum(f(x)))(x)
+
+    def bend(x):
+        return eo.grad(lambda x: eo.sum(slope(x)))(x)
+
+    def moved(x):
+        return eo.jvp(slope, (x,), (eo.ones_like(x),))[1]
+
+    x = eo.asarray(np.array(WIDE))
+    with mpmath.workdps(400):
+        points = [mpmath.mpf(point) for point in WIDE]
+        for function, exact in ((slope, first), (bend, second), (moved, second)):
+            assert_digits(transform(function)(x).numpy(), [exact(point) for point in points], 4)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("f", "exact"),
+    [
+        (special.kl_div, lambda x, y: [mpmath.log(x / y), (y - x) / y, 1 / x, -1 / y, x / y**2]),
+        (special.rel_entr, lambda x, y: [mpmath.log(x / y) + 1, -x / y, 1 / x, -1 / y, x / y**2]),
+    ],
+    ids=["kl_div", "rel_entr"],
+)
+def test_derivatives_of_relative_entropies_have_all_digits(f, exact, transform):
+    sizes = np.array([1e-300, 1e-100, 1e-20, 1e-9, 0.1, 0.5, 0.999999, 1, 1.0000001, 2, 1e5, 1e20, 1e100])
+    x, y = (side.ravel() for side in np.meshgrid(sizes, sizes))
+
+    def slope(i):
+        return lambda *pair: eo.grad(lambda *pair: eo.sum(f(*pair)), argnums=i)(*pair)
+
+    def bend(i, j):
+        return lambda *pair: eo.grad(lambda *pair: eo.sum(slope(i)(*pair)), argnums=j)(*pair)
+
+    with mpmath.workdps(60):
+        numbers = [exact(mpmath.mpf(p), mpmath.mpf(q)) for p, q in zip(x.tolist(), y.tolist(), strict=True)]
+    expected = dict(zip(("x", "y", "xx", "xy", "yy"), zip(*numbers, strict=True), strict=True))
+    functions = {"x": slope(0), "y": slope(1), "xx": bend(0, 0), "xy": bend(0, 1), "yy": bend(1, 1)}
+    with np.errstate(all="ignore"):
+        for name, function in functions.items():
+            found = transform(function)(eo.asarray(x), eo.asarray(y)).numpy()
+            assert_digits(found, expected[name], 4)
+        turned = transform(bend(1, 0))(eo.asarray(x), eo.asarray(y)).numpy()
+        assert_digits(turned, expected["xy"], 4)
+
+
+@BOTH
+def test_a_divergence_whose_quotient_overflows(transform):
+    found = transform(special.kl_div)(
+        eo.asarray(np.array([1e20, 1.0, 1.0])), eo.asarray(np.array([1e-300, 0.0, -1.0]))
+    )
+    np.testing.assert_allclose(found.numpy(), [1e20 * (320 * np.log(10) - 1), np.inf, np.inf], rtol=1e-14)
+
+
+@BOTH
+def test_the_slope_of_the_divergence_of_nothing(transform):
+    """At (0, 0) it is 1 along the second axis, and keeps that."""
+    x = eo.zeros(1, dtype=eo.float64)
+
+    def slope(x, y):
+        return eo.grad(lambda y: eo.sum(special.kl_div(x, y)))(y)
+
+    with np.errstate(all="ignore"):
+        assert transform(slope)(x, x).tolist() == [1.0]
+        assert transform(lambda x: eo.grad(lambda y: eo.sum(slope(x, y)))(x))(x).tolist() == [0.0]

@@ -98,7 +98,13 @@ def sigmoid(xp: Any, x: Any) -> Any:
     return xp.sigmoid(x)
 
 
-@elementwise(fused(lambda g, x: g * op.sigmoid(x)))
+@elementwise(fused(lambda g, x: g * (op.logistic(x) * op.logistic(-x))))
+def _logistic(xp: Any, x: Any) -> Any:
+    """`sigmoid` as a slope: its own slopes, of second derivatives, have all digits where it is next to 1."""
+    return xp.sigmoid(x)
+
+
+@elementwise(fused(lambda g, x: g * op.logistic(x)))
 def _softplus(xp: Any, x: Any) -> Any:
     if x.size >= LARGE and (found := accelerated("softplus", x)) is not None:
         return found
@@ -109,7 +115,7 @@ _FAR = 1e4  # exp(-_FAR) is 0, and _FAR a number, in every precision
 
 
 def _multiple_slope(g: Any, x: Any, beta: float) -> Any:
-    return g * op.sigmoid(beta * x)
+    return g * op.logistic(beta * x)
 
 
 @primitive(

@@ -113,7 +113,7 @@ def _share(x1: Any, x2: Any, scale: float = 1.0) -> Any:
     """``exp(x1) / (exp(x1) + exp(x2))`` without overflow; 0 where `x1` is -inf, NaN where one is NaN."""
     nothing = op.logical_and(x1 == -math.inf, x2 == x2)
     difference = op.where(nothing, x1, x1 - x2)
-    return op.sigmoid(difference if scale == 1.0 else scale * difference)
+    return op.logistic(difference if scale == 1.0 else scale * difference)
 
 
 @elementwise(lambda g, x1, x2: g * _share(x1, x2), lambda g, x1, x2: g * _share(x2, x1))

@@ -27,6 +27,7 @@ DIRECT = {
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan",
     "arctan2": "atan2", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "arcsinh": "asinh",
     "arccosh": "acosh", "arctanh": "atanh", "sigmoid": "sigmoid", "softplus": "softplus", "gelu": "gelu",
+    "logistic": "sigmoid",
     "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor",
     "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
 }  # fmt: skip

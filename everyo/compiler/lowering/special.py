@@ -20,6 +20,12 @@ def _times_logarithm(b: Builder, op: Op, x1: Value, x2: Value) -> Value:
     return b.map("where", void, b.fill(0, product.shape, product.dtype), product)
 
 
+@lowering("relative_distance")
+def _relative_distance(b: Builder, op: Op, x1: Value, x2: Value) -> Value:
+    x1, x2 = matched(b, op, (x1, x2), op.out.dtype)
+    return b.map("divide", b.map("subtract", x2, x1), x2)
+
+
 @lowering("gammaln")
 def _gammaln(b: Builder, op: Op, x: Value) -> Value:
     """SciPy has -inf at -inf, C has inf."""
