@@ -12,6 +12,7 @@ import numpy as np
 
 from everyo.backends.accelerated import LARGE, elementwise
 
+_DOUBLE = np.dtype(np.float64)
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 _LARGE = 4096  # elements: below, the calls cost more than the branches that they spare
 _FEW = 32  # so many times more zeros than values are not combined with these
@@ -209,12 +210,12 @@ def erfc(x: Any) -> Any:
 
 def normal(x: Any) -> Any:
     """Return the normal distribution function, to the last digits far below 0."""
-    return _with_tail(0.5 * erfc(-_SQRT_HALF * x), -x, _TAIL, 0.5, 0.5)
+    return _with_tail(0.5 * _special("erfc")(-_SQRT_HALF * x), -x, _TAIL, 0.5, 0.5)
 
 
 def gelu(x: Any) -> Any:
     """Return ``x * normal(x)``."""
-    return _with_tail(0.5 * x * erfc(-_SQRT_HALF * x), -x, _TAIL, 0.5, 0.5 * x)
+    return _with_tail(0.5 * x * _special("erfc")(-_SQRT_HALF * x), -x, _TAIL, 0.5, 0.5 * x)
 
 
 def _with_tail(out: Any, x: Any, begin: float, rate: float, factor: Any) -> Any:
@@ -222,9 +223,12 @@ def _with_tail(out: Any, x: Any, begin: float, rate: float, factor: Any) -> Any:
 
     The square is taken in two parts, the first one exact: rounded it would cost as many digits as it has.
     """
-    if out.dtype.char != "d" or not np.any(far := x > begin) or (erfcx := _scaled_erfc()) is None:
+    if out.dtype is not _DOUBLE or not out.size or not x.max() > begin:
         return out
-    out = np.array(out)
+    erfcx = _scaled_erfc()
+    if erfcx is None:
+        return out
+    out, far = np.array(out), x > begin
     x, factor = np.minimum(x[far], _BEYOND), np.broadcast_to(factor, x.shape)[far]
     near = np.floor(x * 64) / 64
     half = np.exp(-0.5 * rate * near * near)  # twice, as the whole may be no ordinary number yet

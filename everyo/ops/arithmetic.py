@@ -88,8 +88,7 @@ def divide(xp: Any, x1: Any, x2: Any) -> Any:
     >>> print(eo.divide(eo.tensor([1.0, 3.0]), 2))
     [0.5 1.5]
     """
-    out = xp.divide(x1, x2)
-    return xp.complex_quotient(x1, x2, out) if out.dtype.kind == "c" else out
+    return xp.divide(x1, x2)
 
 
 @elementwise(
@@ -176,8 +175,7 @@ def reciprocal(xp: Any, x: Any) -> Any:
     >>> print(eo.reciprocal(eo.tensor([2.0, -4.0])))
     [ 0.5  -0.25]
     """
-    out = xp.divide(1, x)  # xp.reciprocal would round integers to 0
-    return xp.complex_quotient(1, x, out) if out.dtype.kind == "c" else out
+    return xp.divide(1, x)  # xp.reciprocal would round integers to 0
 
 
 def _to_the(x1: Any, x2: Any) -> Any:

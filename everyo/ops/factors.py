@@ -65,4 +65,4 @@ def _quotients(xp: Any, g: Any, x: Any, size: Any, least: float, axis: int) -> A
     product *= g
     if xp.any((xp.abs(product) < tiny) & (g != 0)) or not xp.all(xp.isfinite(product)):
         return None
-    return xp.divide(xp.expand_dims(product, axis), x, out=size)  # memory is dearer here than arithmetic
+    return xp.true_divide(xp.expand_dims(product, axis), x, out=size)  # memory is dearer here than arithmetic

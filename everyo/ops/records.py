@@ -133,7 +133,7 @@ def _share_to_records(xp: Any, g: Any, here: Any, again: Any, *, axis: int) -> A
     all_are = rows.starts.size == g.size
     sums = xp.copy(rows.flat(g)) if all_are else xp.sums_between(rows.flat(g), rows.starts)
     if rows.tied:
-        xp.divide(sums, rows.rank, out=sums)
+        xp.true_divide(sums, rows.rank, out=sums)
         sums = op.segment_sums(sums, rows.joined, axis=0, reverse=True)
     if all_are:
         return rows.back(sums, g)
