@@ -389,3 +389,51 @@ def test_a_sum_of_one_negative_zero_is_zero(f, dtype):
     for part in ("real", "imag"):
         np.testing.assert_array_equal(np.signbit(getattr(found, part)), np.signbit(getattr(eager, part)))
     assert not np.signbit(found.real).any()
+
+
+def steep(x):
+    return eo.sum(eo.sqrt(x))
+
+
+def test_anomalies_in_compiled_functions_have_a_line():
+    """Also in one that was called before, and is entered without a look at Python."""
+    x = eo.asarray(np.array([0.0, 4.0]))
+    leaf = eo.tensor([0.0, 4.0], requires_grad=True)
+
+    def step():
+        loss = steep(leaf)
+        loss.backward()
+        return loss
+
+    for function, arguments in (
+        (eo.compile(eo.grad(steep)), (x,)),
+        (eo.compile(eo.value_and_grad(steep)), (x,)),
+        (eo.grad(eo.compile(steep)), (x,)),
+        (eo.compile(step), ()),
+    ):
+        with np.errstate(all="ignore"):
+            before = [function(*arguments) for _ in range(4)]
+            with eo.detect_anomaly(), pytest.raises(eo.NonFiniteGradientError) as error:
+                function(*arguments)
+            function(*arguments)
+        assert len(before) == 4
+        assert error.value.operation == "sqrt"
+        assert "in steep" in error.value.line
+
+
+def test_an_anomaly_of_a_compiled_call_outside_the_block_names_the_operation():
+    x, compiled = eo.tensor([0.0], requires_grad=True), eo.compile(steep)
+    loss = compiled(x)
+    with eo.detect_anomaly(), pytest.raises(eo.NonFiniteGradientError) as error:
+        loss.backward()
+    assert error.value.operation == "sqrt"
+
+
+def test_anomalies_are_looked_for_around_a_compiled_function():
+    @eo.compile
+    def function(x):
+        with eo.detect_anomaly():
+            return eo.grad(steep)(x)
+
+    with pytest.raises(eo.CompileError, match="detect_anomaly"):
+        function(eo.ones(2))

@@ -112,6 +112,8 @@ class Compiled:
         """Call the function on arguments, compiled for their shapes and dtypes."""
         if staging.get() is not None:  # in a function that is being compiled, which it becomes part of
             return self.f(*args, **kwargs)
+        if current_mode().anomaly:  # whose operations are looked at one by one
+            return self.f(*args, **kwargs)
         last = self._last  # the program that served the call before, which most calls can use too
         if last is not None:
             leaves = last.leaves(args, kwargs) if kwargs or last.nested or last.static else args

@@ -88,7 +88,7 @@ def _code(kind: Any) -> Code | None:
     try:
         offsets = Offsets(
             _slot(kind, "direct"), _slot(Tensor, "data"), _slot(Tensor, "grad"), _slot(Tensor, "grad_node"),
-            _slot(modes.Mode, "grad"),
+            _slot(modes.Mode, "grad"), _slot(modes.Mode, "anomaly"),
         )  # fmt: skip
         functions = [_function(name) for name in FUNCTIONS]
         new_array = _new_array()
@@ -96,7 +96,7 @@ def _code(kind: Any) -> Code | None:
         return None
     code = Code("\n".join([write_direct(offsets), ATTRIBUTES, METADATA]), QUICKEST)
     known = {
-        "none": None, "tensor": Tensor, "array": np.ndarray, "string": str, "staging": staging,
+        "none": None, "off": False, "tensor": Tensor, "array": np.ndarray, "string": str, "staging": staging,
         "mode": modes._mode, "here": dtypes._here, "dtypes": vars(dtypes), "default": DEFAULT,
         "usual": kind.__call__,
     }  # fmt: skip

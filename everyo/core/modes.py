@@ -12,7 +12,8 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
-from everyo.core.traced import depth
+from everyo.core.traced import depth, staging
+from everyo.errors import CompileError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -374,6 +375,8 @@ class detect_anomaly(ModeSwitch):
     Inside the block each node keeps the source line of its forward call and a checksum of what it
     saved. A backward pass then raises NonFiniteGradientError at the first NaN or infinity, with the
     operation, that line and the first bad index, and GraphStateError if shared memory was overwritten.
+    Compiled functions run as they are written, so that their operations are checked too; in one that is
+    being compiled there are no values to check, and a CompileError says so.
 
     Examples
     --------
@@ -388,4 +391,12 @@ class detect_anomaly(ModeSwitch):
     """
 
     def change(self, mode: Mode) -> Mode:
+        if staging.get() is not None:
+            raise CompileError(
+                "a function that is compiled has no values to check yet",
+                operation="detect_anomaly",
+                expected="a block around the call of the compiled function",
+                found="a block in that function",
+                remedy="move it there: the function then runs as it is written",
+            )
         return mode.replace(anomaly=True)

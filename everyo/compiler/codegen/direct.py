@@ -23,11 +23,12 @@ FUNCTIONS = (
     "PyList_New", "PyList_SetItem", "PyDict_Next", "PyDict_GetItem", "PyUnicode_Compare",
     "PyMem_Malloc", "PyMem_Free", "PyErr_NoMemory",
 )  # fmt: skip
-# Objects by their addresses: None, the classes of tensors, arrays and strings, the context variables of
-# tracers, modes and default dtypes, where the dtype of the whole process is found and under which name, and
-# what to call in Python. The last one is NumPy's function that makes arrays.
+# Objects by their addresses: None and False, the classes of tensors, arrays and strings, the context
+# variables of tracers, modes and default dtypes, where the dtype of the whole process is found and under
+# which name, and what to call in Python. The last one is NumPy's function that makes arrays.
 OBJECTS = (
-    "none", "tensor", "array", "string", "staging", "mode", "here", "dtypes", "default", "usual", "new_array",
+    "none", "off", "tensor", "array", "string", "staging", "mode", "here", "dtypes", "default", "usual",
+    "new_array",
 )  # fmt: skip
 API = (*FUNCTIONS, *OBJECTS)
 # The head of a record. `steps` and what follows it are places in the record, in words.
@@ -46,8 +47,9 @@ SPEC = 3  # of a result: dtype, rank, and the address of its shape
 class Offsets:
     """Where objects keep their slots, in bytes."""
 
-    def __init__(self, door: int, data: int, grad: int, node: int, mode: int) -> None:
+    def __init__(self, door: int, data: int, grad: int, node: int, mode: int, anomaly: int) -> None:
         self.door, self.data, self.grad, self.node, self.mode = door, data, grad, node, mode
+        self.anomaly = anomaly
 
 
 def write_direct(offsets: Offsets) -> str:
@@ -144,14 +146,15 @@ class _Writer:
         return f.make(f"load ptr, ptr {self._value}")
 
     def _look_around(self) -> None:
-        """Write whether no function is traced, and mode and default dtype are those of the program."""
+        """Write whether nothing is traced or looked for, and mode and default dtype are the program's."""
         f = self.f
         tracer = self._context("staging")
         self._drop(tracer)
         self._need(self._same(tracer, self._api("none")))
         mode = self._context("mode")
-        grad = _at(f, mode, self.offsets.mode, "ptr")
+        grad, anomaly = (_at(f, mode, at, "ptr") for at in (self.offsets.mode, self.offsets.anomaly))
         self._drop(mode)
+        self._need(self._same(anomaly, self._api("off")))
         self._need(self._same(grad, self._head("grad", "ptr")))
         here = self._context("here")
         self._drop(here)
