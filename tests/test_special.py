@@ -258,6 +258,15 @@ def test_derivatives_of_relative_entropies_have_all_digits(f, exact, transform):
 
 
 @BOTH
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "bool"])
+def test_gelu_of_integers(transform, dtype):
+    x = np.array([0, 1, 200], dtype)
+    np.testing.assert_allclose(
+        transform(eo.gelu)(eo.asarray(x)).numpy(), x * scipy.special.ndtr(x), rtol=1e-14
+    )
+
+
+@BOTH
 def test_a_divergence_whose_quotient_overflows(transform):
     found = transform(special.kl_div)(
         eo.asarray(np.array([1e20, 1.0, 1.0])), eo.asarray(np.array([1e-300, 0.0, -1.0]))

@@ -209,12 +209,13 @@ def erfc(x: Any) -> Any:
 
 
 def normal(x: Any) -> Any:
-    """Return the normal distribution function, to the last digits far below 0."""
+    """Return the normal distribution function of floats, to the last digits far below 0."""
     return _with_tail(0.5 * _special("erfc")(-_SQRT_HALF * x), -x, _TAIL, 0.5, 0.5)
 
 
 def gelu(x: Any) -> Any:
     """Return ``x * normal(x)``."""
+    x = x if x.dtype.kind in "fc" else x.astype(np.float64)  # an unsigned integer has no negative
     return _with_tail(0.5 * x * _special("erfc")(-_SQRT_HALF * x), -x, _TAIL, 0.5, 0.5 * x)
 
 

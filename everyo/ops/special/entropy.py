@@ -134,7 +134,7 @@ def rel_entr(xp: Any, x1: Any, x2: Any) -> Any:
 )
 def _relative_distance(xp: Any, x1: Any, x2: Any) -> Any:
     """``(x2 - x1) / x2``; the rule of the quotient loses the digits of the slope where `x1` is small."""
-    return (x2 - x1) / x2
+    return in_double(xp, lambda x1, x2: (x2 - x1) / x2, x1, x2)
 
 
 @fused
