@@ -2,12 +2,19 @@
 
 import gc
 import os
+import shutil
+import tempfile
 
 # pytest-xdist already runs one process per core: BLAS threads on top would only compete with them.
 # NumPy reads these when it is first imported, so they come before any other import.
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
-os.environ.setdefault("EVERYO_CACHE", "0")  # programs are compiled by the code under test
+# Programs are compiled by the code under test, and one that several tests compile only once: the workers share
+# a cache that begins empty and goes with the session.
+_cache = ""
+if "PYTEST_XDIST_WORKER" not in os.environ and "EVERYO_CACHE" not in os.environ:
+    _cache = tempfile.mkdtemp(prefix="everyo-tests-")
+    os.environ.update(EVERYO_CACHE="1", EVERYO_CACHE_DIR=_cache)
 
 import pytest  # noqa: E402 - behind what NumPy reads when it is imported, as all of these
 from hypothesis import settings  # noqa: E402 - likewise
@@ -19,6 +26,12 @@ import everyo.compiler  # noqa: E402, F401 - pytest finds the modules it collect
 settings.register_profile("everyo", derandomize=True, deadline=None)
 settings.register_profile("explore", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile("everyo")
+
+
+def pytest_unconfigure() -> None:
+    """Remove the session's cache."""
+    if _cache:
+        shutil.rmtree(_cache, ignore_errors=True)
 
 
 def pytest_collection_finish() -> None:

@@ -250,6 +250,24 @@ def test_what_dead_writers_left_is_removed(folder):
     assert (old.exists(), new.exists()) == (False, True)
 
 
+def test_a_large_folder_is_not_looked_through_for_each_entry(folder, monkeypatch):
+    looks, real = [], os.scandir
+
+    def scandir(place):
+        looks.append(place)
+        return real(place)
+
+    monkeypatch.setattr(cache.os, "scandir", scandir)
+    for i in range(300):
+        cache.store(f"{i:064}", b"code")
+    few = len(looks)
+    assert 60 < few < 200  # for each of the first 64, for every second one of the next 64, and so on
+    monkeypatch.setattr(cache, "LIMIT", 1)
+    for i in range(300, 310):
+        cache.store(f"{i:064}", b"code")
+    assert cache.info().programs < 10  # soon after it has grown too large
+
+
 def test_readers_and_writers_at_once(folder):
     payloads = [bytes([i]) * 50_000 for i in range(8)]
 

@@ -22,7 +22,9 @@ LIMIT = 512 << 20  # bytes of all entries; the ones that were read least recentl
 MAGIC = b"EVERYO-OBJECT-1\n"
 SUFFIX, TEMPORARY = ".everyo", ".everyo.tmp"
 STALE = 3600.0  # seconds after which a temporary file belongs to a process that died
+SELDOM = 64  # a folder is looked through again when it has grown by one in so many entries
 _OFF = frozenset({"0", "false", "no", "off"})
+_spared: dict[Path, int] = {}  # how many entries may still be written before their folder is looked through
 
 
 class Info(NamedTuple):
@@ -137,7 +139,14 @@ def _entries(place: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _shrink(place: Path) -> None:
-    """Remove what dead processes left, and the entries that were not used for longest above the limit."""
+    """Remove what dead processes left, and the entries that were not used for longest above the limit.
+
+    To look through a large folder takes longer than to write an entry, so most entries are written without.
+    """
+    spared = _spared.get(place, 0)
+    if spared > 0:
+        _spared[place] = spared - 1
+        return
     now = time.time()
     kept: list[tuple[float, int, Path]] = []
     for path, status in _entries(place):
@@ -145,6 +154,7 @@ def _shrink(place: Path) -> None:
             kept.append((status.st_mtime, status.st_size, path))
         elif now - status.st_mtime > STALE:
             _remove(path)
+    _spared[place] = len(kept) // SELDOM
     total = sum(size for _, size, _ in kept)
     for _, size, path in sorted(kept):
         if total <= LIMIT:
