@@ -9,7 +9,7 @@ import tempfile
 # NumPy reads these when it is first imported, so they come before any other import.
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
-# Programs are compiled by the code under test, and one that several tests compile only once: the workers share
+# Programs are compiled by the code under test, and one that several tests compile only once: workers share
 # a cache that begins empty and goes with the session.
 _cache = ""
 if "PYTEST_XDIST_WORKER" not in os.environ and "EVERYO_CACHE" not in os.environ:
@@ -34,8 +34,21 @@ def pytest_unconfigure() -> None:
         shutil.rmtree(_cache, ignore_errors=True)
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
     """Spare the collector the tests themselves, many thousands of objects that stay to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _frozen_past():
+    """Spare the collector what earlier modules have left: reports, caches, hypotheses."""
     gc.collect()
     gc.freeze()
 
