@@ -21,6 +21,8 @@ from hypothesis import settings  # noqa: E402 - likewise
 
 import everyo.compiler  # noqa: E402, F401 - pytest finds the modules it collects doctests from already imported
 
+gc.set_threshold(20_000, 20, 20)  # few of the many objects that tests make stay
+
 # The same examples in every run, so that a red suite means a changed tree. To search for new ones:
 # pytest --hypothesis-profile=explore
 settings.register_profile("everyo", derandomize=True, deadline=None)

@@ -209,11 +209,10 @@ def _shown(param: Any) -> str:
 
 def verify(graph: Graph, core: bool = False, outer: frozenset[Value] = frozenset()) -> None:
     """Raise CompileError unless `graph` is in single-assignment form, typed and, with `core`, lowered."""
-    known = set(outer) | set(graph.inputs)
+    known: set[Value | None] = {None, *outer, *graph.inputs}  # operands may be left out
     for position, op in enumerate(graph.ops):
-        for value in op.inputs:
-            if value is not None and value not in known:
-                raise _broken(f"operand of {op.name} (operation {position}) is used before it is made")
+        if not known.issuperset(op.inputs):
+            raise _broken(f"operand of {op.name} (operation {position}) is used before it is made")
         if core and op.name not in CORE:
             raise _broken(f"{op.name} is no core operation")
         if core and not _takes(CORE[op.name], len(op.inputs)):
@@ -227,9 +226,9 @@ def verify(graph: Graph, core: bool = False, outer: frozenset[Value] = frozenset
             if value in known or value.op is not op:
                 raise _broken(f"a result of {op.name} (operation {position}) is made twice")
             known.add(value)
-    for value in graph.outputs:
-        if value not in known:
-            raise _broken("an output is never made")
+    known.remove(None)
+    if not known.issuperset(graph.outputs):
+        raise _broken("an output is never made")
 
 
 def _takes(numbers: int | tuple[int, ...] | None, found: int) -> bool:
