@@ -33,6 +33,14 @@ _IN_C: dict[str, Callable[..., None]] = {
     "empty_like": lambda prototype, /, dtype=None, order="K", subok=True, shape=None, *, device=None: None,
     "unravel_index": lambda indices, shape, order="C": None,
     "ravel_multi_index": lambda multi_index, dims, mode="raise", order="C": None,
+    "can_cast": lambda from_, to, casting="safe": None,
+    "min_scalar_type": lambda a, /: None,
+    "result_type": lambda *arrays_and_dtypes: None,
+    "may_share_memory": lambda a, b, /, max_work=0: None,
+    "shares_memory": lambda a, b, /, max_work=-1: None,
+    "putmask": lambda a, /, mask, values: None,
+    "packbits": lambda a, /, axis=None, bitorder="big": None,
+    "unpackbits": lambda a, /, axis=None, count=None, bitorder="big": None,
 }
 
 no_value = np._NoValue  # what NumPy's functions take for an argument left out
@@ -57,4 +65,4 @@ def signature(function: Any) -> inspect.Signature:
     try:
         return inspect.signature(function)
     except ValueError:
-        return inspect.signature(_IN_C[function.__name__])
+        return inspect.signature(_IN_C.get(function.__name__, lambda *args, **options: None))
