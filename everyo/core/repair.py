@@ -18,7 +18,8 @@ _STEEP = frozenset(
      "erfcx", "erfcx_derivative", "erfinv", "exp", "exp2", "expm1", "fmod", "gamma", "gamma_density",
      "gammainc", "gammainc_by_a", "gammaincc", "gammaln", "hypot", "kl_div", "log", "log10", "log1p", "log2",
      "log_ratio", "logaddexp", "logaddexp2", "logit", "ndtri", "polygamma", "polygamma_difference", "power",
-     "reciprocal", "rel_entr", "remainder", "rsqrt", "sinh", "sqrt", "tan", "xlog1py", "xlogy", "zeta"}
+     "reciprocal", "rel_entr", "relative_distance", "remainder", "rsqrt", "sinh", "sqrt", "tan", "xlog1py",
+     "xlogy", "zeta"}
 )  # fmt: skip
 _STEEP_IF_COMPLEX = frozenset({"arctan", "arcsinh"})  # at 1j and -1j
 
