@@ -204,7 +204,11 @@ def test_ufuncs_of_scipy_are_those_of_the_same_name():
     x, n = np.array([0.2, 0.5, 0.7]), np.array([1.0, 2.0, 3.0])
     for name, ufunc in ufuncs.items():
         given = ((x,), (n, x), (n, n, x))[ufunc.nin - 1]
-        ours = ufunc(*map(tracked, given))
+        rules = (None,) * ufunc.nin
+        if primitive := getattr(counterpart(ufunc), "primitive", None):
+            rules = primitive.vjp
+        pairs = zip(given, rules, strict=True)
+        ours = ufunc(*(eo.asarray(a) if rule is None else tracked(a) for a, rule in pairs))
         np.testing.assert_allclose(ours.detach().numpy(), ufunc(*given), rtol=1e-12, err_msg=name)
 
 

@@ -84,6 +84,7 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
     ("logaddexp", "_share", "_share: scale * difference  ->  scale"): _UNSCALED,
     ("logaddexp", "_share", "_share: scale * difference  ->  difference"): _UNSCALED,
     ("polygamma_difference", "_difference_by_b", "exchange a and b"): "a rule of their sum alone",
+    ("kv", "_k_slope", "v - 1  ->  1 - v"): "it is even in the order",
     (
         "to_device",
         "<lambda>",

@@ -327,15 +327,20 @@ def _rule_for(primitive: Primitive, i: int) -> Rule:
     rules = primitive.vjp
     rule = rules[i] if isinstance(rules, Sequence) and i < len(rules) else None
     if rule is None:
-        name = primitive.input_names[min(i, len(primitive.input_names) - 1)]
-        raise UnsupportedOperationError(
-            f"there is no gradient with respect to {name!r}",
-            operation=primitive.name,
-            expected="a differentiable operation",
-            found=primitive.missing or "no rule",
-            remedy=f"detach it first: {name}.detach()",
-        )
+        raise no_rule(primitive, i)
     return rule
+
+
+def no_rule(primitive: Primitive, i: int) -> UnsupportedOperationError:
+    """Return the error for a derivative with respect to an input that has no rule."""
+    name = primitive.input_names[min(i, len(primitive.input_names) - 1)]
+    return UnsupportedOperationError(
+        f"there is no gradient with respect to {name!r}",
+        operation=primitive.name,
+        expected="a differentiable operation",
+        found=primitive.missing or "no rule",
+        remedy=f"detach it first: {name}.detach()",
+    )
 
 
 def _residual(primitive: Primitive, name: str) -> tuple[str, int]:

@@ -16,10 +16,10 @@ _STEEP = frozenset(
     {"arccos", "arccosh", "arcsin", "arctan2", "arctanh", "bessel_i", "bessel_y", "beta", "beta_density",
      "betainc", "betainc_by_parameters", "betaln", "cbrt", "cosh", "digamma", "divide", "entr", "erfcinv",
      "erfcx", "erfcx_derivative", "erfinv", "exp", "exp2", "expm1", "fmod", "gamma", "gamma_density",
-     "gammainc", "gammainc_by_a", "gammaincc", "gammaln", "hypot", "kl_div", "log", "log10", "log1p", "log2",
-     "log_ratio", "logaddexp", "logaddexp2", "logit", "ndtri", "polygamma", "polygamma_difference", "power",
-     "reciprocal", "rel_entr", "relative_distance", "remainder", "rsqrt", "sinh", "sqrt", "tan", "xlog1py",
-     "xlogy", "zeta"}
+     "gammainc", "gammainc_by_a", "gammaincc", "gammaln", "hypot", "iv", "k0", "k0e", "k1", "k1e", "kl_div",
+     "kv", "kve", "kve_derivative", "log", "log10", "log1p", "log2", "log_ratio", "logaddexp", "logaddexp2",
+     "logit", "ndtri", "polygamma", "polygamma_difference", "power", "reciprocal", "rel_entr",
+     "relative_distance", "remainder", "rsqrt", "sinh", "sqrt", "tan", "xlog1py", "xlogy", "yv", "zeta"}
 )  # fmt: skip
 _STEEP_IF_COMPLEX = frozenset({"arctan", "arcsinh"})  # at 1j and -1j
 

@@ -132,8 +132,8 @@ def public(primitive: Primitive) -> Callable[..., Tensor]:
                 raise TypeError(f"{primitive.name}() takes {count} operands, not {len(inputs)}")
             return apply(primitive, inputs)
 
-    if count > 2:
-        names = primitive.input_names
+    names = primitive.input_names
+    if names not in (("x",), ("x1", "x2")):
         function.__signature__ = inspect.Signature(  # type: ignore[union-attr]
             [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names]
         )

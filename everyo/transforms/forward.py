@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.modes import begin, current_mode, is_constant
-from everyo.core.primitive import BILINEAR, LINEAR, Primitive
+from everyo.core.primitive import BILINEAR, LINEAR, Primitive, no_rule
 from everyo.core.registry import op
 from everyo.core.repair import may_repair, repair, watch_over
 from everyo.core.tensor import Tensor, wrap
@@ -105,7 +105,7 @@ class JVPInterpreter(Interpreter):
             if rules is BILINEAR:
                 term = primitive(*primals[:i], t, *primals[i + 1 :], **params)
             else:
-                term = self._partial(primitive, rules[i], t, primals, out, params)
+                term = self._partial(primitive, i, t, primals, out, params)
             if term is not None:
                 total = term if total is None else total + term
         if total is None or isinstance(total, tuple):  # a tuple for several results
@@ -115,11 +115,13 @@ class JVPInterpreter(Interpreter):
         return total
 
     def _partial(
-        self, primitive: Primitive, rule: Any, t: Any, primals: list[Any], out: Any, params: dict[str, Any]
+        self, primitive: Primitive, i: int, t: Any, primals: list[Any], out: Any, params: dict[str, Any]
     ) -> Any:
-        """Return what one input's rule makes of its tangent; None without a rule."""
+        """Return what the rule of input `i` makes of its tangent."""
+        rules: Any = primitive.jvp
+        rule = rules[i]
         if rule is None:
-            return None
+            raise no_rule(primitive, i)
         residuals = primitive.reader(rule, len(primals))(params, out, *primals)
         self.watch.tripped = False
         term = rule(t, *residuals)

@@ -4,6 +4,8 @@ from everyo.ops.exponential import erf, erfc
 from everyo.ops.normalizers import log_softmax, logsumexp, softmax
 from everyo.ops.special import (
     bessel,
+    bessel_orders,
+    bessel_scaled,
     cardinal_sine,
     entropy,
     error,
@@ -14,6 +16,8 @@ from everyo.ops.special import (
     zeta_function,
 )
 from everyo.ops.special.bessel import *
+from everyo.ops.special.bessel_orders import *
+from everyo.ops.special.bessel_scaled import *
 from everyo.ops.special.cardinal_sine import *
 from everyo.ops.special.entropy import *
 from everyo.ops.special.error import *
@@ -25,6 +29,6 @@ from everyo.ops.special.zeta_function import *
 
 __all__ = [
     "erf", "erfc", "log_softmax", "logsumexp", "softmax",
-    *bessel.__all__, *cardinal_sine.__all__, *entropy.__all__, *error.__all__, *gamma_family.__all__,
+    *bessel.__all__, *bessel_orders.__all__, *bessel_scaled.__all__, *cardinal_sine.__all__, *entropy.__all__, *error.__all__, *gamma_family.__all__,
     *incomplete_beta.__all__, *incomplete_gamma.__all__, *logistic.__all__, *zeta_function.__all__,
 ]  # fmt: skip
