@@ -285,3 +285,10 @@ def test_the_slope_of_the_divergence_of_nothing(transform):
     with np.errstate(all="ignore"):
         assert transform(slope)(x, x).tolist() == [1.0]
         assert transform(lambda x: eo.grad(lambda y: eo.sum(slope(x, y)))(x))(x).tolist() == [0.0]
+
+
+def test_rules_read_python_numbers():
+    x = eo.tensor(0.5, dtype=eo.float64)
+    for number, slope in ((0.25, np.log1p(0.25)), (1, np.log(2.0))):
+        assert eo.grad(lambda t: special.xlog1py(t, number))(x).item() == slope  # noqa: B023
+    assert eo.grad(lambda t: special.boxcox1p(1.0, t))(x).requires_grad is False

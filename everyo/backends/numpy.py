@@ -206,7 +206,11 @@ def with_limits(name: str, function: Callable[[Any], Any]) -> Callable[[Any], An
     """Return a function that has the standard's values at complex zeros and infinities."""
 
     def evaluate(x: Any) -> Any:
-        if x.dtype.kind != "c":
+        try:
+            kind = x.dtype.kind
+        except AttributeError:  # a rule reads a Python number
+            return evaluate(np.asarray(x)[()])
+        if kind != "c":
             return function(x)
         from everyo.backends import complex_limits
 

@@ -59,7 +59,8 @@ def jv(xp: Any, v: Any, x: Any) -> Any:
 def jve(xp: Any, v: Any, x: Any) -> Any:
     """``jv(v, x)`` times ``exp(-abs(imag(x)))``, elementwise: for real `x` the same as `jv`.
 
-    ``d jve(v, x) = (jv(v - 1, x) - jv(v + 1, x)) / 2 dx``; a derivative in the order is refused. Source: DLMF 10.6.
+    ``d jve(v, x) = (jv(v - 1, x) - jv(v + 1, x)) / 2 dx``; a derivative in the order is refused.
+    Source: DLMF 10.6.
 
     Examples
     --------
