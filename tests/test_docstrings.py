@@ -39,8 +39,10 @@ NEEDS_NO_SOURCE = {
     "eo.fft.fft2", "eo.fft.fftfreq", "eo.fft.fftshift", "eo.fft.ifft2", "eo.fft.ifftshift", "eo.fft.irfft2",
     "eo.fft.rfft2", "eo.fft.rfftfreq", "eo.linalg.cond", "eo.linalg.diagonal", "eo.linalg.matrix_power",
     "eo.linalg.matrix_rank", "eo.linalg.multi_dot", "eo.linalg.norm", "eo.linalg.outer",
-    "eo.linalg.tensorinv", "eo.linalg.tensorsolve", "eo.linalg.trace", "eo.special.entr",
-    "eo.special.expit", "eo.special.kl_div", "eo.special.log_expit", "eo.special.logit", "eo.special.ndtr",
+    "eo.linalg.tensorinv", "eo.linalg.tensorsolve", "eo.linalg.trace", "eo.special.boxcox",
+    "eo.special.boxcox1p", "eo.special.cosm1", "eo.special.entr", "eo.special.expit", "eo.special.exprel",
+    "eo.special.huber", "eo.special.inv_boxcox", "eo.special.inv_boxcox1p", "eo.special.kl_div",
+    "eo.special.log_expit", "eo.special.logit", "eo.special.ndtr", "eo.special.pseudo_huber",
     "eo.special.rel_entr", "eo.special.xlog1py", "eo.special.xlogy",
 }  # fmt: skip
 
