@@ -18,6 +18,12 @@ FUNCTIONS = {
     **{name: ([ANY], [0]) for name in ("dawsn", "exprel", "cosm1")},
     **{name: ([POSITIVE, ANY], [0, 1]) for name in ("boxcox", "boxcox1p", "huber", "pseudo_huber")},
     **{name: ([UNIT, UNIT], [0, 1]) for name in ("inv_boxcox", "inv_boxcox1p")},
+    "ellipkm1": ([POSITIVE], [0]),
+    "ellipk": ([(-3.0, 0.95)], [0]),
+    "ellipe": ([(-3.0, 0.95)], [0]),
+    "gammaincinv": ([POSITIVE, UNIT], [0, 1]),
+    "gammainccinv": ([POSITIVE, UNIT], [0, 1]),
+    "betaincinv": ([POSITIVE, POSITIVE, UNIT], [0, 1, 2]),
 }
 every_function = pytest.mark.parametrize("name", FUNCTIONS)
 

@@ -182,10 +182,11 @@ MOVED = {
     "linalg": """cholesky cholesky_solve det eig eigh eigvals eigvalsh inv logm lstsq lu lu_factor
         lu_solve matrix_exp matrix_norm matrix_power matrix_rank multi_dot pinv qr slogdet solve
         solve_triangular sqrtm svd svdvals tensorinv tensorsolve""",
-    "special": """beta betainc betaln boxcox boxcox1p cosm1 dawsn digamma entr erfcinv erfcx erfinv exp1 expi
-        expit expn exprel gamma gammainc gammaincc gammaln huber i0e i1 i1e inv_boxcox inv_boxcox1p
-        iv ive j0 j1 jv jve k0 k0e k1 k1e kl_div kv kve log_expit log_ndtr logit multigammaln ndtr
-        ndtri polygamma pseudo_huber psi rel_entr spence xlog1py xlogy y0 y1 yv zeta""",
+    "special": """beta betainc betaincinv betaln boxcox boxcox1p cosm1 dawsn digamma ellipe ellipk ellipkm1
+        entr erfcinv erfcx erfinv exp1 expi expit expn exprel gamma gammainc gammaincc gammainccinv
+        gammaincinv gammaln huber i0e i1 i1e inv_boxcox inv_boxcox1p iv ive j0 j1 jv jve k0 k0e k1
+        k1e kl_div kv kve log_expit log_ndtr logit multigammaln ndtr ndtri polygamma pseudo_huber
+        psi rel_entr spence xlog1py xlogy y0 y1 yv zeta""",
     "fft": "fft2 fftfreq fftn fftshift ifft ifft2 ifftn irfft rfft rfftfreq rfftn",
     "random": """Generator bernoulli choice default_generator exponential integers normal permutation
         standard_normal uniform""",

@@ -1,0 +1,146 @@
+"""The complete elliptic integrals, whose derivatives are Carlson's integrals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from everyo.core.registry import op
+from everyo.core.samples import Sample, Values, sample
+from everyo.ops.families import elementwise, primitive
+from everyo.ops.special.kernels import in_double, real
+from everyo.ops.special.tails import piecewise
+
+__all__ = ["ellipe", "ellipk", "ellipkm1"]
+
+_CLOSE, _TERMS = 0.4, 60  # where the power series is taken, and its end
+_BELOW_ONE = (-3.0, 0.9)
+
+
+def _ordered() -> list[Sample]:
+    values = Values([0.01, 0.55, 0.7, 1.0, 1.3, 9.0])
+    return [
+        sample((2, 3), order=1), sample((), order=2), sample((0,), order=1), sample(values, order=1),
+        sample(values, order=2),
+    ]  # fmt: skip
+
+
+def _coefficient(k: int) -> float:
+    """Return that of ``m**k`` in the series of K, less pi / 2: a square of a central binomial coefficient."""
+    return (math.comb(2 * k, k) / 4**k) ** 2
+
+
+def _by_series(xp: Any, p: Any, order: int, coefficient: Callable[[int], float]) -> Any:
+    """Return the derivative in p of the power series in ``1 - p``."""
+    m, total = 1 - p, xp.zeros_like(p)
+    for k in range(_TERMS, order - 1, -1):
+        total = total * m + coefficient(k) * math.perm(k, order)
+    return (-1) ** order * math.pi / 2 * total
+
+
+def _k_slope(g: Any, p: Any, order: int) -> Any:
+    return g * op.elliptic_k(p, order=order + 1)
+
+
+@primitive(_k_slope, _k_slope, family="elementwise", samples=_ordered, domain=(0.1, 3.0))
+def _elliptic_k(xp: Any, p: Any, *, order: int) -> Any:
+    """Derivative of this order of `ellipkm1`: Carlson's integral, then by the differential equation.
+
+    Near p = 1 the equation is singular; there by the power series.
+    """
+
+    def evaluate(p: Any) -> Any:
+        def equation(p: Any) -> Any:
+            before, out = xp.special.ellipkm1(p), -xp.special.elliprd(0.0, 1.0, p) / 6
+            for n in range(order - 1):
+                turn = (n + 0.5) ** 2 * before - (n + 1) * (1 - 2 * p) * out
+                before, out = out, turn / (p * (1 - p))
+            return out
+
+        pieces = [
+            (p == 0, lambda p: (-1.0) ** order * math.inf),
+            (p == math.inf, lambda p: 0.0),
+            ((order > 1) & (xp.abs(1 - p) < _CLOSE), lambda p: _by_series(xp, p, order, _coefficient)),
+            (p > 0, equation),
+        ]
+        return piecewise(xp, math.nan, pieces, p)
+
+    return in_double(xp, evaluate, p)
+
+
+def _e_slope(g: Any, p: Any, order: int) -> Any:
+    return g * op.elliptic_e(p, order=order + 1)
+
+
+@primitive(_e_slope, _e_slope, family="elementwise", samples=_ordered, domain=(0.1, 3.0))
+def _elliptic_e(xp: Any, p: Any, *, order: int) -> Any:
+    """Derivative of this order of ``ellipe(1 - p)``, as for K."""
+
+    def evaluate(p: Any) -> Any:
+        def equation(p: Any) -> Any:
+            before, out = xp.special.ellipe(1 - p), xp.special.elliprd(0.0, p, 1.0) / 6
+            for n in range(order - 1):
+                turn = (n * n - 0.25) * before + (n * (2 * p - 1) + p) * out
+                before, out = out, turn / (p * (1 - p))
+            return out
+
+        def series(p: Any) -> Any:
+            return _by_series(xp, p, order, lambda k: _coefficient(k) / (1 - 2 * k))
+
+        pieces = [
+            (p == 0, lambda p: -((-1.0) ** order) * math.inf),
+            (p == math.inf, lambda p: 0.0),
+            ((order > 1) & (xp.abs(1 - p) < _CLOSE), series),
+            (p > 0, equation),
+        ]
+        return piecewise(xp, math.nan, pieces, p)
+
+    return in_double(xp, evaluate, p)
+
+
+@elementwise(lambda g, x: -g * op.elliptic_k(1 - x, order=1), domain=_BELOW_ONE)
+def ellipk(xp: Any, x: Any) -> Any:
+    """Complete elliptic integral of the first kind K of the parameter m = `x`, elementwise.
+
+    ``dK = (E - (1 - m) K) / (2 m (1 - m)) dm``, computed as Carlson's ``R_D(0, 1, 1 - m) / 6``, without
+    cancellation at m = 0. It is infinite at 1, and NaN beyond. Source: DLMF 19.4 and 19.25.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.ellipk(eo.tensor(0.5)):.4f}")
+    1.8541
+    """
+    return real(xp, "ellipk", x)
+
+
+@elementwise(lambda g, x: g * op.elliptic_k(x, order=1), domain=(0.1, 3.0))
+def ellipkm1(xp: Any, x: Any) -> Any:
+    """`ellipk` of ``1 - x``, elementwise, accurate for small `x`, where it tends to infinity.
+
+    ``d ellipkm1(x) = -R_D(0, 1, x) / 6 dx`` with Carlson's integral. Source: DLMF 19.4 and 19.25.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.ellipkm1(eo.tensor(1e-20)):.4f}")
+    24.4121
+    """
+    return real(xp, "ellipkm1", x)
+
+
+@elementwise(lambda g, x: -g * op.elliptic_e(1 - x, order=1), domain=_BELOW_ONE)
+def ellipe(xp: Any, x: Any) -> Any:
+    """Complete elliptic integral of the second kind E of the parameter m = `x`, elementwise.
+
+    ``dE = (E - K) / (2 m) dm``, computed as Carlson's ``-R_D(0, 1 - m, 1) / 6``, without cancellation at m =
+    0. It is 1 at 1, and NaN beyond. Source: DLMF 19.4 and 19.25.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(f"{eo.special.ellipe(eo.tensor(0.5)):.4f}")
+    1.3506
+    """
+    return real(xp, "ellipe", x)
