@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from everyo.core.dispatch import apply
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
+from everyo.ops.data_types import finfo
 from everyo.ops.families import primitive
 from everyo.ops.linalg.common import (
     column,
@@ -116,15 +118,8 @@ def _is_quadratic(x: Any) -> bool:
 
 
 def _third(x: Any, e: Any, f: Any) -> Any:
-    """Return the third derivative of det along `e` and `f`, for matrices with an inverse."""
-    if _is_quadratic(x):
-        return op.zeros_like(x)
-    b = op.inv(x, strict=False)
-    be, bf = b @ e, b @ f
-    te, tf = (_spread(summed(op.diagonal(m))) for m in (be, bf))
-    tef = _spread(_total(be * op.matrix_transpose(bf)))
-    inner = (te * tf - tef) * b - te * (bf @ b) - tf * (be @ b) + be @ bf @ b + bf @ be @ b
-    return _spread(op.det(x)) * op.matrix_transpose(inner)
+    """Return the third derivative of det along `e` and `f`."""
+    return op.zeros_like(x) if _is_quadratic(x) else op.cofactor_second_change(x, e, f)
 
 
 def _change_samples() -> list[Sample]:
@@ -166,13 +161,105 @@ def _changed(xp: Any, x: Any, e: Any) -> Any:
     return scale[..., None, None] * (xp.conj(u) @ changed @ xp.conj(vh))
 
 
+def _fourth(x: Any, e: Any, f: Any, g: Any) -> Any:
+    """Return the fourth derivative of det along three changes, NaN near larger singular matrices."""
+    n = x.shape[-1]
+    if n < 4:
+        return op.zeros_like(x)
+    if n == 4:  # the third derivative is linear in the matrix
+        return op.cofactor_second_change(g, e, f)
+    # From the derivatives of x @ adjugate(x) = det(x) * identity: only one cancellation for each order.
+    total = _total(op.cofactor_second_change(x, e, f) * g)
+    rest = op.diagonal_matrix(column(total) * op.ones_like(op.diagonal(x)))
+    for one, two, three in ((e, f, g), (f, g, e), (g, e, f)):
+        rest = rest - three @ op.matrix_transpose(op.cofactor_second_change(x, one, two))
+    return op.matrix_transpose(_well_inverted(x) @ rest)
+
+
+def _well_inverted(x: Any) -> Any:
+    """Return inverses, NaN in all derivatives too where some of fourth and higher order would cancel away."""
+    inverse = op.inv(x, strict=False)
+    sizes = [op.vector_norm(m, axis=(-2, -1), keepdims=True, ord=2) for m in (x, inverse)]
+    well = op.less(sizes[0] * sizes[1], x.shape[-1] * finfo(real_of(x.dtype)).eps ** -0.2)
+    return op.astype(op.where(well, 1, math.nan), dtype=inverse.dtype) * inverse
+
+
+def _second_change_samples() -> list[Sample]:
+    return [
+        sample(made(3, 3, diagonal=2.0), (3, 3), (3, 3)),
+        sample(made(2, 4, 4, diagonal=1.5), (2, 4, 4), (2, 4, 4)),
+        sample(made(5, 5, diagonal=2.0), (5, 5), (5, 5)),
+        sample(made(2, 2, diagonal=1.0), (2, 2), (2, 2)),
+        sample((0, 0), (0, 0), (0, 0)),
+    ]
+
+
+def _second_change_vjp(g: Any, needs: Any, x: Any, e: Any, f: Any) -> list[Any]:
+    return [
+        _fourth(x, e, f, g) if needs[0] else None,
+        _third(x, f, g) if needs[1] else None,
+        _third(x, e, g) if needs[2] else None,
+    ]
+
+
+@primitive(
+    _second_change_vjp,
+    (
+        lambda t, x, e, f: _fourth(x, e, f, t),
+        lambda t, x, e, f: _third(x, t, f),
+        lambda t, x, e, f: _third(x, e, t),
+    ),
+    samples=_second_change_samples,
+    batch=matrixwise,
+    specs=same_layout,
+)
+def _cofactor_second_change(xp: Any, x: Any, e: Any, f: Any) -> Any:
+    """Return the derivative of `cofactor_change` along `f`, from singular values: no division, all exact."""
+    return on_finite(xp, lambda x, e, f: _changed_twice(xp, x, e, f), x, e, f)
+
+
+def _changed_twice(xp: Any, x: Any, e: Any, f: Any) -> Any:
+    scale, u, s, vh = _singular_parts(xp, x, "det")
+    left, right = xp.conj(xp.matrix_transpose(u)), xp.conj(xp.matrix_transpose(vh))
+    e, f = left @ e @ right, left @ f @ right
+    de, df = xp.linalg.diagonal(e), xp.linalg.diagonal(f)
+    n = s.shape[-1]
+    changed = xp.zeros_like(e)
+    index = xp.arange(n)
+    for i in range(n):  # the row and column i, left out together with each pair of others
+        weights = _pairs_without(xp, s, i)
+        ei, fi = e[..., i, :], f[..., i, :]
+        te, tf = e[..., :, i], f[..., :, i]
+        crossed = ei[..., :, None] * tf[..., None, :] + te[..., None, :] * fi[..., :, None]
+        straight = de[..., i, None, None] * f + df[..., i, None, None] * e
+        changed += weights * (crossed - xp.matrix_transpose(straight))
+        own = de[..., i, None] * df - ei * tf
+        changed[..., index, index] += xp.matmul(weights, own[..., None])[..., 0]
+    return scale[..., None, None] * (xp.conj(u) @ changed @ xp.conj(vh))
+
+
+def _pairs_without(xp: Any, s: Any, i: int) -> Any:
+    """Return for each pair of elements the product of all but them and `i`; 0 where two are the same."""
+    n = s.shape[-1]
+    s = xp.concat([s[..., :i], xp.ones_like(s[..., :1]), s[..., i + 1 :]], axis=-1)
+    index = xp.arange(n)
+    before = xp.cumprod(xp.concat([xp.ones_like(s[..., :1]), s[..., :-1]], axis=-1), axis=-1)
+    after = xp.cumprod(xp.concat([xp.ones_like(s[..., :1]), s[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    inside = xp.where(index[None, :] > index[:, None] + 1, xp.roll(s, 1, axis=-1)[..., None, :], 1.0)
+    between = xp.cumprod(inside, axis=-1)
+    upper = before[..., :, None] * between * after[..., None, :]
+    upper = xp.where((index[None, :] > index[:, None]) & (index != i) & (index != i)[:, None], upper, 0)
+    return upper + xp.matrix_transpose(upper)
+
+
 @explained
 def det(x: Any, /) -> Tensor:
     """Return the determinants of square matrices.
 
-    ``d det(A) = sum(C * dA)`` with C the cofactors, ``det(A) inv(A).T`` where there is an inverse. First
-    and second derivatives are exact at singular matrices too, of any rank; the third is NaN there. Source:
-    Jacobi's formula; Magnus and Neudecker (1999), Matrix Differential Calculus, chapter 8.
+    ``d det(A) = sum(C * dA)`` with C the cofactors, ``det(A) inv(A).T`` where there is an inverse. The first
+    three derivatives are exact at singular matrices too, of any rank, and up to 4 rows all are; for larger
+    matrices the fourth and higher ones are NaN at and near a singular one. Source: Jacobi's formula; Magnus
+    and Neudecker (1999), Matrix Differential Calculus, chapter 8.
 
     Parameters
     ----------
