@@ -63,3 +63,23 @@ def test_higher_derivatives_of_det(s, dtype):
             assert np.isnan(found).all()
         else:
             np.testing.assert_allclose(found, (factorial * coefficients[order]).real, rtol=1e-9, atol=1e-10)
+
+
+X, Y = np.array([1.0, 2, 4, -1]), np.array([0.5, -1, 0.3, 2])
+PLAIN = {  # functions with all derivatives, of which each word has to find the same
+    "norm": lambda t: eo.linalg.norm(X + t * Y),
+    "norm, order 3": lambda t: eo.linalg.norm(X + t * Y, ord=3),
+    "norm, complex": lambda t: eo.linalg.norm(X + 1j * t * Y),
+    "norm, Frobenius": lambda t: eo.linalg.norm((X + t * Y).reshape(2, 2)),
+    "std": lambda t: eo.std(X + t * Y),
+    "cdist": lambda t: eo.cdist((X + t * Y).reshape(2, 2), np.full((1, 2), 0.3), p=3.0).sum(),
+    "renorm": lambda t: eo.renorm((X + t * Y).reshape(2, 2), 2.0, 0, 1.0).sum(),
+    "polyfit": lambda t: eo.polyfit(X + t * Y, Y, 1).sum(),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_every_word_finds_the_same(name):
+    found = list(derivatives(PLAIN[name], 4))
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found, found[0], rtol=1e-9)

@@ -40,9 +40,10 @@ def in_range(x: Any, norm: Any, axis: AxisParam, ord: float = 2) -> tuple[Any, A
     infinite = op.isinf(norm)
     small = x * _DOWN[norm.dtype.itemsize]
     if ord == 2 and norm.dtype.itemsize > 2:  # in one pass, where it is not known whether it counts
-        scaled = op.sqrt(op.sum(real_part(small * conjugate(small)), axis=axis, keepdims=True))
+        total = op.sum(real_part(small * conjugate(small)), axis=axis, keepdims=True)
+        scaled = op.sqrt(op.where(infinite, total, 1))  # which may underflow where it does not count
     else:
-        scaled = op.vector_norm(small, axis=axis, keepdims=True, ord=ord)
+        scaled = op.vector_norm(op.where(infinite, small, 1), axis=axis, keepdims=True, ord=ord)
     return op.where(infinite, small, x), op.where(infinite, scaled, norm)
 
 
