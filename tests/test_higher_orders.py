@@ -66,6 +66,7 @@ def test_higher_derivatives_of_det(s, dtype):
 
 
 X, Y = np.array([1.0, 2, 4, -1]), np.array([0.5, -1, 0.3, 2])
+A, B = np.array([[4.0, 1, 2], [1, 3, 0.5], [2, 1, 5]]), np.array([[1.0, 2, 0], [0.5, 1, 3], [2, 0, 1]])
 PLAIN = {  # functions with all derivatives, of which each word has to find the same
     "norm": lambda t: eo.linalg.norm(X + t * Y),
     "norm, order 3": lambda t: eo.linalg.norm(X + t * Y, ord=3),
@@ -75,11 +76,17 @@ PLAIN = {  # functions with all derivatives, of which each word has to find the 
     "cdist": lambda t: eo.cdist((X + t * Y).reshape(2, 2), np.full((1, 2), 0.3), p=3.0).sum(),
     "renorm": lambda t: eo.renorm((X + t * Y).reshape(2, 2), 2.0, 0, 1.0).sum(),
     "polyfit": lambda t: eo.polyfit(X + t * Y, Y, 1).sum(),
+    "lu": lambda t: (eo.linalg.lu(A + t * B)[2] ** 2).sum(),
+    "lu_factor": lambda t: (eo.linalg.lu_factor(A + t * B)[0] ** 2).sum(),
+    "qr": lambda t: eo.linalg.qr(A + t * B)[1].sum(),
 }
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_every_word_finds_the_same(name):
-    found = list(derivatives(PLAIN[name], 4))
+    order = 3 if name in ("lu", "lu_factor", "qr") else 4
+    if order == 3:
+        pytest.importorskip("scipy")
+    found = list(derivatives(PLAIN[name], order))
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found, found[0], rtol=1e-9)

@@ -12,7 +12,7 @@ from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.axes import is_one_of
-from everyo.ops.families import linear, primitive
+from everyo.ops.families import primitive
 from everyo.ops.linalg.common import (
     adjoint,
     decomposed,
@@ -30,8 +30,9 @@ from everyo.ops.signatures import explained
 __all__ = ["qr"]
 
 
-@linear(
+@primitive(  # not linear: a change may be singular
     lambda g: g,
+    lambda t: t,
     samples=lambda: [
         sample(Values([[2.0, 1.0], [0.0, 1.0]])),
         sample(made(2, 3, 3, diagonal=2.0)),
