@@ -148,3 +148,34 @@ def test_no_square_of_the_length_is_formed():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 100 * x.nbytes
+
+
+@pytest.mark.filterwarnings("ignore:overflow")  # of the residuals, which are squares
+@pytest.mark.parametrize("rcond", [None, 0.5])
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [
+        ("float32", 1e20),
+        ("float32", 1e-20),
+        ("float64", 1e160),
+        ("float64", 1e-160),
+        ("complex128", 1e160),
+    ],
+)
+def test_lstsq_whose_squares_leave_the_range(dtype, scale, rcond):
+    a, b = np.array([[1.0, -3], [2, 2], [-3, 1]]), np.array([0.5, -1, 2])
+    if dtype == "complex128":
+        a = a * (1 + 0.5j)
+
+    def derivatives(scale):
+        x, y = eo.tensor((a * scale).astype(dtype)), eo.tensor((b * scale).astype(dtype))
+
+        def f(x):
+            return eo.linalg.lstsq(x, y, rcond)[0]
+
+        gradient = eo.grad(lambda x: eo.real(f(x)).sum())(x).numpy() * np.array(scale, dtype)
+        change = eo.tensor((np.array([[1.0, 2], [0, -1], [3, 1]]) * scale).astype(dtype))
+        return [gradient, eo.jvp(f, (x,), (change,))[1].numpy()]
+
+    for found, expected in zip(derivatives(scale), derivatives(1.0), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4 if dtype == "float32" else 1e-12)

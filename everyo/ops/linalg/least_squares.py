@@ -141,17 +141,15 @@ def _solution_vjp(g: Any, needs: Any, a: Any, b: Any, x: Any, rcond: Any) -> tup
     w = adjoint(p) @ h
     if not needs[0]:
         return None, conjugate(w)
-    rest, adjoined = b - a @ x, adjoint(h)
+    rest = b - a @ x
+    unit = unit_of(a)  # measured in it, no product on the way leaves the range
+    scaled, p, h = a / unit, p * unit, h / unit
+    adjoined = adjoint(h)
     outside = (adjoint(p) @ x) @ adjoined
-    moved = rest @ ((adjoined @ p) @ adjoint(p)) + outside - chain(outside, p, a)
+    moved = (rest / unit) @ ((adjoined @ p) @ adjoint(p)) + outside - chain(outside, p, scaled)
     if cuts(a, rcond):
-        moved = moved + _cut_share(a, p, b @ adjoined, rcond)
+        moved = moved + cut_share(scaled, p, (b / unit) @ adjoined, rcond)
     return conjugate(moved - w @ adjoint(x)), conjugate(w)
-
-
-def _cut_share(a: Any, p: Any, t: Any, rcond: Any) -> Any:
-    unit = unit_of(a)
-    return cut_share(a / unit, p * unit, t / unit, rcond) / unit
 
 
 def _lstsq_jvp(tangents: Any, a: Any, b: Any, out: Any, rcond: Any) -> tuple[Any, Any]:
@@ -159,11 +157,13 @@ def _lstsq_jvp(tangents: Any, a: Any, b: Any, out: Any, rcond: Any) -> tuple[Any
     x, p = out[0], op.pinv(a, rtol=rcond)
     if ta is None:
         return p @ tb, op.zeros_like(out[1])
-    unit = unit_of(a)  # the product of `p` and `x` alone may overflow
-    within = adjoint(ta / unit) @ (adjoint(p * unit) @ x)
-    change = p @ (adjoint(p) @ (adjoint(ta) @ (b - a @ x)) - ta @ x) + within - p @ (a @ within)
+    unit = unit_of(a)  # as above
+    scaled, scaled_p, scaled_ta = a / unit, p * unit, ta / unit
+    ph, th = adjoint(scaled_p), adjoint(scaled_ta)
+    within = th @ (ph @ x)
+    change = scaled_p @ (ph @ (th @ ((b - a @ x) / unit)) - scaled_ta @ x - scaled @ within) + within
     if cuts(a, rcond):
-        change = change + adjoint(_cut_share(a, p, ta, rcond)) @ b
+        change = change + adjoint(cut_share(scaled, scaled_p, scaled_ta, rcond)) @ (b / unit)
     u, s, vh = op.svd(a)
     moved = real_part(op.diagonal(adjoint(u) @ ta @ adjoint(vh))) * op.nonzero_values(s)
     return (change if tb is None else change + p @ tb), moved
