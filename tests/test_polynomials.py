@@ -269,3 +269,16 @@ def test_derivatives_of_characteristic_polynomials():
     np.testing.assert_allclose(eo.grad(lambda a: eo.poly(a)[1])(a).numpy(), -np.eye(3), atol=1e-12)
     with pytest.raises(eo.ShapeError, match="vector"):
         eo.poly(eo.ones((2, 3)))
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("complex_points", [False, True])
+def test_covariances_of_complex_fits(columns, complex_points):
+    x = np.arange(6.0) / 3
+    y = x + 1j * np.array([0.3, -1, 0.2, 0.5, 1, -0.4])
+    x = x * (1 + 0.2j) + 0.1j * x**2 if complex_points else x
+    y = np.stack([y, y**2], axis=1) if columns else y
+    for cov in (True, "unscaled"):
+        found, expected = (f(x, y, 1, cov=cov)[1] for f in (eo.polyfit, np.polyfit))
+        assert found.numpy().dtype == expected.dtype
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)

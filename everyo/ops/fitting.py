@@ -15,7 +15,7 @@ from everyo.ops.linalg.eigen import eigvals
 from everyo.ops.linalg.least_squares import lstsq
 from everyo.ops.linalg.solving import inv
 from everyo.ops.polynomials import coefficients, vander
-from everyo.ops.reductions import inexact
+from everyo.ops.reductions import conjugate, inexact, real_part
 from everyo.ops.shape import apart
 from everyo.ops.signatures import explained
 
@@ -84,6 +84,7 @@ def polyfit(
     """
     x, y = map(inexact, as_tensors((x, y), "polyfit"))
     dtype = x.backend.xp.result_type(x.dtype, y.dtype)
+    is_real = x.dtype.kind != "c"
     x, y = (v if v.dtype == dtype else op.astype(v, dtype=dtype) for v in (x, y))
     deg = as_integer(deg, "deg", "polyfit")
     if deg < 0:
@@ -119,7 +120,10 @@ def polyfit(
         return (fitted, *others, rcond)
     if cov is False:
         return fitted
-    spread = inv(op.matmul(op.matrix_transpose(left / scale), left / scale)) / outer(scale, scale)
+    design = left / scale
+    if is_real and (weights is None or weights.dtype.kind != "c"):
+        design = real_part(design)  # complex for complex values alone
+    spread = inv(op.matmul(op.matrix_transpose(design), design)) / outer(scale, scale)
     if cov != "unscaled":
         return fitted, _scaled(spread, left, columns, solution, y)
     return fitted, spread if y.ndim == 1 else op.reshape(spread, shape=(*spread.shape, 1))
@@ -138,7 +142,7 @@ def _scaled(spread: Tensor, left: Tensor, columns: Tensor, solution: Tensor, y: 
             remedy='pass cov="unscaled", with weights of 1 / sigma',
         )
     rest = columns - op.matmul(left, solution)
-    factor = op.sum(rest * rest, axis=(0,), keepdims=False) / (count - order)
+    factor = op.sum(real_part(rest * conjugate(rest)), axis=(0,), keepdims=False) / (count - order)
     out = op.reshape(spread, shape=(order, order, 1)) * factor
     return op.reshape(out, shape=(order, order)) if y.ndim == 1 else out
 
