@@ -44,7 +44,7 @@ _CAST = "forward mode gives a tangent the dtype of its result"
 _UNSCALED = "the scale is 1 there, and the branch is not reached"
 _RATIO = "ratio_or_zero: op.where(zero, 0, over(x, op.where(zero, 1, y)))  ->  over(x, op.where(zero, 1, y))"
 _COMPLEX = "complex numbers alone are divided so there"
-_NORM = "op.vector_norm(small, axis=axis, keepdims=True, ord=ord)"
+_NORM = "op.vector_norm(op.where(infinite, small, 1), axis=axis, keepdims=True, ord=ord)"
 _PIVOT = "op.real(summed(where * v, -2))  ->  summed(where * v, -2)"
 _REAL = "the largest element of a vector is real"
 _ZEROS = "op.zeros_like(op.diagonal(x))"
@@ -68,9 +68,14 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
     **{("*", "cuts", f"cuts: {text}"): "near the limit both rules hold" for text in _CUTS},
     ("*", "ratio_or_zero", "ratio_or_zero: op.where(zero, 1, y)  ->  y"): _REPAIRED,
     ("sign", "ratio_or_zero", _RATIO): "the numerator is quadratic in sign(0) = 0",
+    ("cofactor_second_change", "<lambda>", "exchange e and f"): "the derivative is symmetric in them",
     ("arctan", "over", "over: x / y  ->  x"): _COMPLEX,
     ("arctan", "over", "over: x / y  ->  y / x"): _COMPLEX,
-    ("std", "in_range", f"in_range: {_NORM}  ->  small"): "of float16 alone, and that is computed in float32",
+    (
+        "std",
+        "in_range",
+        f"in_range: {_NORM}  ->  op.where(infinite, small, 1)",
+    ): "of float16 alone, and that is computed in float32",
     ("vector_norm", "_slope", "_slope: op.where(flat, 1, size)  ->  size"): _REPAIRED,
     ("elu", "_elu_slope", "op.where(positive, 0, x)  ->  x"): _REPAIRED,
     ("abs", "_abs_tangent", "op.real(slope)  ->  slope"): _CAST,

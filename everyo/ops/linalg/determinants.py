@@ -187,7 +187,7 @@ def _well_inverted(x: Any) -> Any:
 def _second_change_samples() -> list[Sample]:
     return [
         sample(made(3, 3, diagonal=2.0), (3, 3), (3, 3)),
-        sample(made(2, 4, 4, diagonal=1.5), (2, 4, 4), (2, 4, 4)),
+        sample(made(1, 2, 4, 4, diagonal=1.5), (1, 2, 4, 4), (1, 2, 4, 4)),
         sample(made(5, 5, diagonal=2.0), (5, 5), (5, 5)),
         sample(made(2, 2, diagonal=1.0), (2, 2), (2, 2)),
         sample((0, 0), (0, 0), (0, 0)),
