@@ -282,3 +282,12 @@ def test_covariances_of_complex_fits(columns, complex_points):
         found, expected = (f(x, y, 1, cov=cov)[1] for f in (eo.polyfit, np.polyfit))
         assert found.numpy().dtype == expected.dtype
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "uint64"])
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_the_derivative_of_small_integers_widens_as_that_of_numpy_does(dtype, order):
+    p = np.array([100, 100, 100, 7]).astype(dtype)
+    expected, got = np.polyder(p, order), eo.polyder(eo.tensor(p), order)
+    assert got.dtype == expected.dtype
+    np.testing.assert_array_equal(got.numpy(), expected)

@@ -269,8 +269,8 @@ def polymul(p: Any, q: Any, /) -> Tensor:
 
 
 def _powers(n: int, like: Tensor) -> Any:
-    """Return the numbers n, n - 1, ..., 1 as an array in the dtype of a tensor."""
-    wanted = like.dtype if like.dtype.kind != "b" else "int64"
+    """Return the numbers n, n - 1, ..., 1 as an array, in int64 where the tensor is not floating point."""
+    wanted = like.dtype if like.dtype.kind in "fc" else "int64"
     return like.backend.asarray(like.backend.xp.arange(n, 0, -1), wanted, like.device)
 
 
@@ -290,7 +290,7 @@ def polyder(p: Any, /, m: int = 1) -> Tensor:
     Returns
     -------
     Tensor
-        Shorter than `p` by `m`, and empty where there is nothing left.
+        Shorter than `p` by `m`, and empty where there is nothing left; of booleans and integers in int64.
 
     Raises
     ------
