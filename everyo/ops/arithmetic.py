@@ -9,6 +9,7 @@ from everyo.backends.accelerated import fused
 from everyo.core.operands import WEAK
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
+from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, describe
 from everyo.ops.families import elementwise, primitive, public
 from everyo.ops.known import may_overflow
@@ -323,11 +324,42 @@ def cbrt(xp: Any, x: Any) -> Any:
 
 
 def _share_of_length(side: Any, other: Any, length: Any) -> Any:
+    if isinstance(length, Tensor):  # this may be differentiated again
+        return op.share(side, other)
     if may_overflow(length):  # the halves have one that is in the range
         infinite = op.isinf(length)
         half = op.hypot(0.5 * side, 0.5 * other)
         side, length = op.where(infinite, 0.5 * side, side), op.where(infinite, half, length)
     return ratio_or_zero(side, length)
+
+
+def _turn(side: Any, other: Any, along: Any) -> Any:
+    """``share(other, side) * along / hypot(side, other)``, 0 at the origin and at infinity.
+
+    As a product it has all digits, where ``1 - share**2`` would be a difference of nearly equal numbers.
+    """
+    part, length = op.share(other, side), op.hypot(side, other)
+    if may_overflow(length):
+        infinite = op.isinf(length)
+        length = op.where(infinite, op.hypot(0.5 * side, 0.5 * other), length)
+        part, distant = op.where(infinite, 0.5 * part, part), op.isinf(length)
+        part, along = op.where(distant, 0, part), op.where(distant, 0, along)
+    return ratio_or_zero(part, length) * along
+
+
+@elementwise(
+    lambda g, x1, x2: g * _turn(x1, x2, op.share(x2, x1)),
+    lambda g, x1, x2: -g * _turn(x1, x2, op.share(x1, x2)),
+    domain=(0.5, 2.0),
+)
+def _share(xp: Any, x1: Any, x2: Any) -> Any:
+    """``x1 / hypot(x1, x2)``, the slope of `hypot`, and 0 at the origin."""
+    length = xp.hypot(x1, x2)
+    infinite, zero = xp.isinf(length), length == 0
+    if infinite.any():
+        length = xp.where(infinite, xp.hypot(0.5 * x1, 0.5 * x2), length)
+        x1 = xp.where(infinite, 0.5 * x1, x1)
+    return xp.where(zero, xp.zeros_like(length), xp.divide(x1, xp.where(zero, xp.ones_like(length), length)))
 
 
 @elementwise(

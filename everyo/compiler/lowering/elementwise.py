@@ -119,6 +119,21 @@ def _to_device(b: Builder, op: Op, x: Value) -> Value | None:
     return x if op.params["source"] == op.params["target"] else None
 
 
+@lowering("share")
+def _share_of_length(b: Builder, op: Op, x1: Value, x2: Value) -> Value | None:
+    dtype = op.out.dtype
+    if dtype.kind != "f":
+        return None
+    x1, x2 = matched(b, op, (x1, x2), dtype)
+    half, zero, one = (b.fill(value, op.out.shape, dtype) for value in (0.5, 0, 1))
+    length, half_x1 = b.map("hypot", x1, x2), b.map("multiply", half, x1)
+    infinite = b.map("isinf", length)  # the halves have a length that is in the range
+    length = b.map("where", infinite, b.map("hypot", half_x1, b.map("multiply", half, x2)), length)
+    origin = b.map("equal", length, zero)
+    quotient = b.map("divide", b.map("where", infinite, half_x1, x1), b.map("where", origin, one, length))
+    return b.map("where", origin, zero, quotient)
+
+
 @lowering("square")
 def _square(b: Builder, op: Op, x: Value) -> Value:
     (x,) = matched(b, op, (x,), op.out.dtype)
