@@ -89,6 +89,17 @@ def test_cbrt_bends_without_bound_at_zero(zero, order):
     assert SECOND[order](eo.cbrt)(x).item() == -math.copysign(math.inf, zero)
 
 
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("order", SECOND)
+@pytest.mark.parametrize("end", [1.0, -1.0])
+@pytest.mark.parametrize("name", ["arcsin", "arccos", "arctanh"])
+def test_inverse_functions_bend_without_bound_at_the_ends(name, end, order):
+    """Their second derivatives are x (1 - x**2)**(-3/2), minus that, and 2 x (1 - x**2)**(-2)."""
+    sign = -end if name == "arccos" else end
+    for function in (getattr(eo, name), lambda x: eo.compile(getattr(eo, name))(x)):
+        assert SECOND[order](function)(eo.tensor(end, dtype=eo.float64)).item() == sign * math.inf
+
+
 def test_a_slope_of_zero_inside_an_infinite_one():
     """The documented difference between the modes."""
     x = eo.tensor(0.0)

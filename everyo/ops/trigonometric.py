@@ -56,9 +56,13 @@ def tan(xp: Any, x: Any) -> Any:
     return xp.tan(x)
 
 
-def _one_minus_square(x: Any) -> Any:
-    """``1 - x**2`` with all digits: near 1 as factors, near 0 as a difference, for its derivative's sake."""
-    return op.where(op.abs(x) < 0.5, 1 - x * x, (1 - x) * (1 + x))
+@elementwise(lambda g, x: g * (-2 * x))
+def _one_minus_square(xp: Any, x: Any) -> Any:
+    """``1 - x**2`` of real numbers with all digits: near 1 as factors, one of which is 0 at 1.
+
+    Its slope is not that of the factors: a cotangent that is infinite, times the one that is 0, is NaN.
+    """
+    return xp.where(xp.abs(x) < 0.5, 1 - x * x, (1 - x) * (1 + x))
 
 
 def _root_of_one_minus_square(x: Any) -> Any:
@@ -68,7 +72,7 @@ def _root_of_one_minus_square(x: Any) -> Any:
     ``1 - x`` and ``x + 1`` do not (Kahan, "Branch cuts for complex elementary functions", 1987).
     """
     if x.dtype.kind != "c":
-        return op.sqrt(_one_minus_square(x))
+        return op.sqrt(op.one_minus_square(x))
     return op.where(op.abs(x) < 0.5, op.sqrt(1 - x * x), op.sqrt(-(x - 1)) * op.sqrt(x - (-1)))
 
 
@@ -218,7 +222,7 @@ def arccosh(xp: Any, x: Any) -> Any:
 
 def _slope_of_arctanh(g: Any, x: Any) -> Any:
     if x.dtype.kind != "c":
-        return g / _one_minus_square(x)
+        return g / op.one_minus_square(x)
     return over(over(g, 1 - x), 1 + x)  # likewise
 
 

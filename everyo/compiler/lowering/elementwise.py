@@ -134,6 +134,18 @@ def _share_of_length(b: Builder, op: Op, x1: Value, x2: Value) -> Value | None:
     return b.map("where", origin, zero, quotient)
 
 
+@lowering("one_minus_square")
+def _one_minus_square(b: Builder, op: Op, x: Value) -> Value | None:
+    dtype = op.out.dtype
+    if dtype.kind != "f":
+        return None
+    (x,) = matched(b, op, (x,), dtype)
+    half, one = (b.fill(value, op.out.shape, dtype) for value in (0.5, 1))
+    near_one = b.map("multiply", b.map("subtract", one, x), b.map("add", one, x))
+    near_zero = b.map("subtract", one, b.map("multiply", x, x))
+    return b.map("where", b.map("less", b.map("abs", x), half), near_zero, near_one)
+
+
 @lowering("square")
 def _square(b: Builder, op: Op, x: Value) -> Value:
     (x,) = matched(b, op, (x,), op.out.dtype)
