@@ -366,3 +366,10 @@ def test_wrong_shape_of_what_is_written():
     with pytest.raises(eo.DTypeError):
         x[0] = "abc"
     assert x.tolist() == [[0] * 3] * 2
+
+
+@pytest.mark.parametrize(("dtype", "wide"), [("float32", "complex64"), ("float64", "complex128")])
+def test_the_complex_dtype_to_convert_to_is_the_one_that_keeps_all_digits(dtype, wide):
+    x = eo.zeros(3, dtype=dtype)
+    with pytest.raises(eo.DTypeError, match=rf"eo\.{wide}\)"):
+        x[0] = 1j

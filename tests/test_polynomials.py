@@ -291,3 +291,22 @@ def test_the_derivative_of_small_integers_widens_as_that_of_numpy_does(dtype, or
     expected, got = np.polyder(p, order), eo.polyder(eo.tensor(p), order)
     assert got.dtype == expected.dtype
     np.testing.assert_array_equal(got.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    "derivative",
+    [
+        eo.grad,
+        eo.jacfwd,
+        lambda f: lambda p: eo.jvp(f, (p,), (p,))[1],
+        eo.hessian,
+        lambda f: eo.jacrev(eo.jacfwd(f)),
+    ],
+)
+def test_roots_leave_out_leading_zeros_in_every_mode(derivative):
+    def squares(p):
+        return eo.sum(eo.roots(p) ** 2).real
+
+    p = eo.tensor(np.array([2.0, -3.0, 1.0, 0.5]))
+    found = derivative(lambda p: squares(eo.concatenate([eo.zeros(2, dtype=eo.float64), p])))(p)
+    np.testing.assert_allclose(found.numpy(), derivative(squares)(p).numpy(), atol=1e-12)

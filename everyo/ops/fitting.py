@@ -10,7 +10,7 @@ from everyo.errors import ArgumentError, ShapeError, describe
 from everyo.ops.axes import as_flag, as_integer, is_one_of
 from everyo.ops.contraction import outer
 from everyo.ops.creation import as_tensor, as_tensors, weak
-from everyo.ops.known import is_known
+from everyo.ops.known import held
 from everyo.ops.linalg.eigen import eigvals
 from everyo.ops.linalg.least_squares import lstsq
 from everyo.ops.linalg.solving import inv
@@ -181,8 +181,9 @@ def roots(p: Any, /) -> Tensor:
     [1.+0.j 2.+0.j]
     """
     p = inexact(coefficients(p, "roots"))
-    if is_known(p):
-        lead = op.equal(op.cumsum(op.not_equal(p.data, 0), axis=0, reverse=False), 0)
+    values = held(p, "roots")
+    if values is not None:
+        lead = op.equal(op.cumsum(op.not_equal(values, 0), axis=0, reverse=False), 0)
         p = op.getitem(p, index=(slice(int(op.count_nonzero(lead, axis=None, keepdims=False)), None),))
     n = p.size - 1
     if n < 1:

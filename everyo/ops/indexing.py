@@ -383,13 +383,14 @@ def _assigned(x: Tensor, value: Any) -> Any:
                 remedy="detach the value, or convert the tensor: x = x.astype(eo.float32)",
             )
     if complex_ and x.dtype.kind != "c":
+        wide = x.backend.xp.result_type(x.dtype, "complex64")
         raise DTypeError(
             "a complex value would lose its imaginary part",
             operation="setitem",
             inputs=describe(x, value),
             expected="a real value, or a complex tensor to write into",
             found=f"complex into {x.dtype}",
-            remedy="write eo.real(value), or convert the tensor: x = x.astype(eo.complex64)",
+            remedy=f"write eo.real(value), or convert the tensor: x = x.astype(eo.{wide})",
         )
     return value
 

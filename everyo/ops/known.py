@@ -9,11 +9,24 @@ from everyo.core.operands import array_from, tensors_in
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
+from everyo.errors import EveryOError
 
 
 def is_known(x: Tensor) -> bool:
     """Whether a tensor holds an array: it is no value of a transformation, nor is a program traced."""
     return not x.level and staging.get() is None
+
+
+def held(x: Tensor, operation: str) -> Any:
+    """Return the array of a tensor, also of one that is differentiated; None for a batch, or in a program."""
+    if is_known(x):
+        return x.data
+    if staging.get() is not None:
+        return None
+    try:
+        return x.concrete(operation)
+    except EveryOError:
+        return None
 
 
 def fixed(value: Any, operation: str) -> Any:
