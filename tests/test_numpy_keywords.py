@@ -403,3 +403,23 @@ def test_complex_elements_in_a_real_dtype_name_the_function(name):
     if "cum" not in name:
         with pytest.raises(eo.DTypeError, match=f"^{name}: complex elements would lose their imaginary part"):
             getattr(np, name)(x, dtype="f4", where=MASK)
+
+
+@pytest.mark.parametrize("reps", [np.array([2, 1]), np.array([3]), np.array(2), np.int64(2), [2, 0]], ids=str)
+def test_tile_takes_counts_as_an_array(reps):
+    x = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(np.tile(eo.tensor(x), reps).numpy(), np.tile(x, reps))
+
+
+@pytest.mark.parametrize(
+    "repeats", [True, False, np.array([True, False, True]), [True, False, False]], ids=str
+)
+def test_repeat_takes_booleans_as_counts(repeats):
+    x = np.arange(3.0)
+    np.testing.assert_array_equal(np.repeat(eo.tensor(x), repeats).numpy(), np.repeat(x, repeats))
+
+
+def test_tile_and_repeat_still_refuse_fractions():
+    for call in (lambda: eo.tile(eo.ones(3), np.array([1.5])), lambda: eo.repeat(eo.ones(3), 1.5)):
+        with pytest.raises(eo.EveryOError):
+            call()

@@ -173,7 +173,7 @@ def tile(x: Any, /, reps: int | Sequence[int]) -> Tensor:
     ----------
     x : tensor
         Of any shape and dtype.
-    reps : int or sequence of int
+    reps : int or sequence of int, or a vector of such
         How many copies along each axis; missing numbers are 1, and so are missing axes of `x`.
 
     Returns
@@ -194,6 +194,8 @@ def tile(x: Any, /, reps: int | Sequence[int]) -> Tensor:
      [1 2 1 2]]
     """
     x = as_tensor(x)
+    if not isinstance(reps, Sequence) and getattr(reps, "ndim", 0) == 1:
+        reps = reps.tolist()
     counts = tuple(reps) if isinstance(reps, Sequence) else (reps,)
     ndim = max(x.ndim, len(counts))
     counts = (1,) * (ndim - len(counts)) + counts
@@ -235,7 +237,7 @@ def repeat(x: Any, /, repeats: int | Sequence[int], axis: int | None = None) -> 
     x : tensor
         Of any shape and dtype.
     repeats : int or sequence of int
-        How often, for all or for each position along the axis; 0 leaves out.
+        How often, for all or for each position along the axis; 0 leaves out. Booleans count as 0 and 1.
     axis : int, optional
         Along which axis.
 
@@ -263,7 +265,7 @@ def repeat(x: Any, /, repeats: int | Sequence[int], axis: int | None = None) -> 
     given = as_tensor(repeats)
     counts = given.data if is_known(given) else x.backend.xp.asarray(given.tolist())
     n = x.shape[axis]
-    fits = counts.ndim < 2 and (counts.dtype.kind in "iu" or not counts.size)
+    fits = counts.ndim < 2 and (counts.dtype.kind in "biu" or not counts.size)
     if not fits or counts.size not in (1, n) or (counts < 0).any():
         raise ShapeError(
             "the numbers of repetitions do not fit the axis",
