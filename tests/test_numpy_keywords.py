@@ -423,3 +423,18 @@ def test_tile_and_repeat_still_refuse_fractions():
     for call in (lambda: eo.tile(eo.ones(3), np.array([1.5])), lambda: eo.repeat(eo.ones(3), 1.5)):
         with pytest.raises(eo.EveryOError):
             call()
+
+
+@pytest.mark.parametrize("index", [(3,), (-1,), (1, 2), ((2, -1),), (np.int64(5),)], ids=str)
+def test_item_takes_an_index(index):
+    x = np.arange(12.0).reshape(3, 4)
+    found = eo.tensor(x).item(*index)
+    assert type(found) is float
+    assert found == x.item(*index)
+
+
+def test_item_refuses_an_index_that_is_not_there():
+    x = eo.ones((2, 2, 1))
+    for index, error in (((4,), eo.IndexingError), ((0, 1), eo.ShapeError), ((0.5,), eo.EveryOError)):
+        with pytest.raises(error):
+            x.item(*index)

@@ -155,13 +155,25 @@ class Readable:
 
         return device_of(self)
 
-    def item(self) -> bool | int | float | complex:
-        """Return the one element as a Python number.
+    def item(self, /, *index: Any) -> bool | int | float | complex:
+        """Return the one element, or the one at an index, as a Python number.
+
+        Parameters
+        ----------
+        *index : int, or one tuple of int
+            Which element: its number in the flat tensor, or its place along each axis.
+
+        Returns
+        -------
+        bool, int, float or complex
+            Without a gradient.
 
         Raises
         ------
         ShapeError
-            If the tensor does not have exactly one element.
+            If the tensor does not have exactly one element, or there is not one index for each axis.
+        IndexingError
+            If there is no such element.
 
         Examples
         --------
@@ -169,6 +181,8 @@ class Readable:
         >>> eo.tensor([2.5]).item()
         2.5
         """
+        if index:
+            return self._at(index[0] if len(index) == 1 and isinstance(index[0], tuple) else index).item()
         if self.size != 1:
             raise ShapeError(
                 "only a tensor with one element is a Python number",
@@ -180,6 +194,22 @@ class Readable:
             )
         number: bool | int | float | complex = self._host("item").item()
         return number
+
+    def _at(self, index: tuple[Any, ...]) -> Any:
+        """Return the element at an index into the flat tensor, or along each axis."""
+        x: Any = self
+        if len(index) == 1:
+            return x.reshape(-1)[index]
+        if len(index) != self.ndim:
+            raise ShapeError(
+                "an element has one index for each axis, or one in the flat tensor",
+                operation="item",
+                inputs=describe(self),
+                expected=f"1 or {self.ndim} indices",
+                found=f"{len(index)} indices",
+                remedy="give one index for each axis",
+            )
+        return x[index]
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers (a number for a 0-d tensor).
