@@ -182,7 +182,9 @@ class Readable:
         2.5
         """
         if index:
-            return self._at(index[0] if len(index) == 1 and isinstance(index[0], tuple) else index).item()
+            place = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
+            chosen: bool | int | float | complex = self._at(place).item()
+            return chosen
         if self.size != 1:
             raise ShapeError(
                 "only a tensor with one element is a Python number",

@@ -164,7 +164,7 @@ def _pad(xp: Any, x: Any, *, pad_width: tuple[tuple[int, int], ...], value: Any)
 
 
 @composed
-def tile(x: Any, /, reps: int | Sequence[int]) -> Tensor:
+def tile(x: Any, /, reps: Any) -> Tensor:
     """Return copies of `x` laid side by side: ``reps[i]`` along axis i, axes counted from the last.
 
     The gradient is summed over the copies.
