@@ -50,7 +50,7 @@ def _of_i(xp: Any, v: Any, x: Any, order: int) -> Any:
             sine = xp.sin(angle)
             weight = (0.5 if k == 0 else 1.0) * xp.exp(-radius * fall + 1j * (v * (sine - angle)))
             power = (2 * xp.sinh(start / 2) ** 2 - rise * fall + 1j * (slope * sine)) ** order
-            total, mean = total + weight.real, mean + (weight * power).real
+            total, mean = total + xp.real(weight), mean + xp.real(weight * power)
         return xp.special.ive(v, x) * (mean / total)
 
     def near(v: Any, x: Any) -> Any:
@@ -91,7 +91,7 @@ def _ordered_pairs() -> list[Sample]:
     samples=_ordered_pairs,
     missing=NO_ORDER,
 )
-def _ive_derivative(xp: Any, v: Any, x: Any, *, order: int) -> Any:
+def _ive_derivative(xp: Any, v: Any, x: Any, *, order: int = 1) -> Any:
     """Derivative of `ive` of this order in the argument."""
 
     def evaluate(v: Any, x: Any) -> Any:
@@ -171,7 +171,7 @@ def _kve_slope(g: Any, v: Any, x: Any, order: int) -> Any:
     samples=_ordered_pairs,
     missing=NO_ORDER,
 )
-def _kve_derivative(xp: Any, v: Any, x: Any, *, order: int) -> Any:
+def _kve_derivative(xp: Any, v: Any, x: Any, *, order: int = 1) -> Any:
     """Derivative of `kve` of this order in the argument."""
 
     def evaluate(v: Any, x: Any) -> Any:

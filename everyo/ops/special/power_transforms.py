@@ -37,8 +37,15 @@ def _ordered() -> list[Sample]:
 _MOMENT = (_moment_by_x, _moment_by_lmbda)
 
 
-@primitive(_MOMENT, _MOMENT, family="elementwise", broadcasts=True, samples=_ordered)
-def _power_moment(xp: Any, x: Any, lmbda: Any, *, order: int) -> Any:
+@primitive(
+    _MOMENT,
+    _MOMENT,
+    family="elementwise",
+    broadcasts=True,
+    domain=((0.2, 2.0), (-1.0, 1.0)),
+    samples=_ordered,
+)
+def _power_moment(xp: Any, x: Any, lmbda: Any, *, order: int = 1) -> Any:
     """Integral of ``s**order exp(lmbda s)`` from 0 to x: the derivative in lmbda of a power transform."""
 
     def evaluate(x: Any, lmbda: Any) -> Any:
