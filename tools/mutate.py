@@ -44,6 +44,7 @@ _CAST = "forward mode gives a tangent the dtype of its result"
 _UNSCALED = "the scale is 1 there, and the branch is not reached"
 _RATIO = "ratio_or_zero: op.where(zero, 0, over(x, op.where(zero, 1, y)))  ->  over(x, op.where(zero, 1, y))"
 _COMPLEX = "complex numbers alone are divided so there"
+_HALVED = "a quotient of halves is the same where all are halved"
 _NORM = "op.vector_norm(op.where(infinite, small, 1), axis=axis, keepdims=True, ord=ord)"
 _PIVOT = "op.real(summed(where * v, -2))  ->  summed(where * v, -2)"
 _REAL = "the largest element of a vector is real"
@@ -71,11 +72,20 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
     ("cofactor_second_change", "<lambda>", "exchange e and f"): "the derivative is symmetric in them",
     ("arctan", "over", "over: x / y  ->  x"): _COMPLEX,
     ("arctan", "over", "over: x / y  ->  y / x"): _COMPLEX,
+    **{
+        ("std", "in_range", f"in_range: {text}"): "of float16 alone, and that is computed in float32"
+        for text in (
+            f"{_NORM}  ->  op.where(infinite, small, 1)",
+            *(f"op.where(infinite, small, 1)  ->  {part}" for part in ("small", "infinite")),
+        )
+    },
+    ("share", "<lambda>", "exchange x1 and x2"): "the product of the two slopes is symmetric in them",
+    ("share", "_turn", "_turn: op.isinf(length)  ->  length"): _HALVED,
     (
-        "std",
+        "vector_norm",
         "in_range",
-        f"in_range: {_NORM}  ->  op.where(infinite, small, 1)",
-    ): "of float16 alone, and that is computed in float32",
+        "in_range: op.where(infinite, small, 1)  ->  small",
+    ): "a norm of zeros has slopes, which are not taken",
     ("vector_norm", "_slope", "_slope: op.where(flat, 1, size)  ->  size"): _REPAIRED,
     ("elu", "_elu_slope", "op.where(positive, 0, x)  ->  x"): _REPAIRED,
     ("abs", "_abs_tangent", "op.real(slope)  ->  slope"): _CAST,

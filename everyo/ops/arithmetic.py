@@ -355,8 +355,9 @@ def _turn(side: Any, other: Any, along: Any) -> Any:
 def _share(xp: Any, x1: Any, x2: Any) -> Any:
     """``x1 / hypot(x1, x2)``, the slope of `hypot`, and 0 at the origin."""
     length = xp.hypot(x1, x2)
+    x1, x2 = (xp.asarray(x, dtype=length.dtype) for x in (x1, x2))
     infinite, zero = xp.isinf(length), length == 0
-    if infinite.any():
+    if xp.any(infinite):
         length = xp.where(infinite, xp.hypot(0.5 * x1, 0.5 * x2), length)
         x1 = xp.where(infinite, 0.5 * x1, x1)
     return xp.where(zero, xp.zeros_like(length), xp.divide(x1, xp.where(zero, xp.ones_like(length), length)))

@@ -51,9 +51,20 @@ def test_the_bend_of_a_length_beyond_the_range(order):
     np.testing.assert_allclose(found.numpy(), [[exact, -exact], [-exact, exact]], atol=2e-7)
 
 
+@np.errstate(over="ignore", invalid="ignore")
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_length_beside_one_beyond_the_range(order):
+    found = ORDERS[order](lambda v: eo.sum(eo.hypot(v[:2], v[2:])))(
+        eo.tensor([6e4, 3.0, 6e4, 4.0], dtype="float16")
+    )
+    assert found[0, 0].item() == pytest.approx(2**-1.5 / 6e4, abs=2e-7)
+    exact = [[16 / 125, -12 / 125], [-12 / 125, 9 / 125]]
+    np.testing.assert_allclose(found.numpy()[1::2, 1::2], exact, rtol=2e-3)
+
+
 @np.errstate(all="ignore")
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("sides", [(0.0, 0.0), (1.0, np.inf)])
+@pytest.mark.parametrize("sides", [(0.0, 0.0), (1.0, np.inf), (np.inf, 1.0), (-np.inf, np.inf)])
 def test_a_length_does_not_bend_at_the_origin_nor_at_infinity(sides, order):
     found = ORDERS[order](length)(eo.tensor(sides, dtype=eo.float64))
-    assert found[0, 0].item() == 0.0
+    assert not found.numpy().any()
