@@ -224,6 +224,14 @@ def test_only_the_owner_reads_it(folder):
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
+def test_an_entry_under_another_name_is_a_miss(folder):
+    cache.store(KEY, b"code")
+    other = "f" * 64
+    (folder / f"{KEY}.everyo").rename(folder / f"{other}.everyo")
+    assert cache.load(other) is None
+    assert not (folder / f"{other}.everyo").exists()
+
+
 # ---- size
 
 

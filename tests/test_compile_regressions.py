@@ -1,5 +1,7 @@
 """Compiled programs that were wrong once, and one small program for each rule of the code generator."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -437,3 +439,31 @@ def test_anomalies_are_looked_for_around_a_compiled_function():
 
     with pytest.raises(eo.CompileError, match="detect_anomaly"):
         function(eo.ones(2))
+
+
+@np.errstate(invalid="ignore")
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("void", [math.nan, -math.nan])
+def test_a_constant_nan_wins(dtype, void):
+    """Whether it is a bound or an operand, on either side, alone or in a sum."""
+    x = eo.asarray(np.array([1, -2]).astype(dtype))
+    for f in (
+        lambda x: eo.maximum(x, void),
+        lambda x: eo.minimum(void, x),
+        lambda x: eo.clip(x, void, 5.0),
+        lambda x: eo.clip(x, -5.0, void),
+        lambda x: eo.sum(eo.maximum(x, void)),
+    ):
+        assert np.isnan(f(x).numpy()).all()
+        assert np.isnan(eo.compile(f)(x).numpy()).all()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+@pytest.mark.parametrize("sizes", [(33, 15, 33), (32, 16, 64), (65, 5, 33)])
+def test_products_of_integers_with_few_terms(dtype, sizes):
+    """BLAS has none, so they are written out."""
+    m, k, n = sizes
+    rng = np.random.default_rng(0)
+    x, y = (eo.asarray(rng.integers(0, 100, shape).astype(dtype)) for shape in ((2, m, k), (k, n)))
+    found = eo.compile(lambda x, y: x @ y)(x, y).numpy()
+    np.testing.assert_array_equal(found, x.numpy() @ y.numpy(), strict=True)

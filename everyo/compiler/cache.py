@@ -71,6 +71,11 @@ def key_of(*parts: str) -> str:
     return digest.hexdigest()
 
 
+def _digest(key: str, payload: bytes) -> bytes:
+    """Return what an entry begins with: a file under the name of another entry is damaged too."""
+    return hashlib.sha256(key.encode() + payload).digest()
+
+
 def load(key: str) -> bytes | None:
     """Return an entry, or None if there is none; one that is damaged is removed."""
     path = _path(key)
@@ -80,9 +85,9 @@ def load(key: str) -> bytes | None:
         data = path.read_bytes()
     except OSError:
         return None
-    start = len(MAGIC) + hashlib.sha256().digest_size
-    payload = data[start:]
-    if data[:start] != MAGIC + hashlib.sha256(payload).digest():
+    head = MAGIC + _digest(key, b"")
+    payload = data[len(head) :]
+    if data[: len(head)] != MAGIC + _digest(key, payload):
         _remove(path)
         return None
     with contextlib.suppress(OSError):
@@ -102,7 +107,7 @@ def store(key: str, payload: bytes) -> None:
         return
     try:
         with os.fdopen(number, "wb") as file:
-            file.write(MAGIC + hashlib.sha256(payload).digest() + payload)
+            file.write(MAGIC + _digest(key, payload) + payload)
         os.replace(temporary, path)
     except OSError:
         _remove(Path(temporary))

@@ -128,7 +128,7 @@ def is_small_dot(op: Op) -> bool:
     """Whether a matrix product is written out as sums of products."""
     a, b = op.operands[:2]
     m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    return k <= SMALL and (m <= SMALL or n <= SMALL or k <= 4)
+    return k <= SMALL and (m <= SMALL or n <= SMALL or k <= 4 or op.out.dtype.kind != "f")
 
 
 def is_written_out(op: Op, inner: tuple[int, ...]) -> bool:

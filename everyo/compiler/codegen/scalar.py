@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -169,6 +170,8 @@ def _extreme(fn: str) -> Callable[..., str]:
         order = "gt" if fn == "maximum" else "lt"
         if a.startswith("0x") and not b.startswith("0x"):
             a, b = b, a
+        if b in (literal(math.nan, source), literal(-math.nan, source)):
+            return b
         if b.startswith("0x"):  # a number: only the other one can be NaN
             return select(f, f.pure(f"fcmp u{order} {kind} {a}, {b}"), a, b, source)
         larger = f.pure(f"fcmp o{order[0]}e {kind} {a}, {b}")
