@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import everyo as eo
+from tests.ranges import LARGEST, LEAST, TURNS, assert_close
 
 rng = np.random.default_rng(0)
 NEAR = 10.0 ** rng.uniform(-17, 0, 200) * np.exp(1j * rng.uniform(-np.pi, np.pi, 200))
@@ -83,25 +84,6 @@ def test_slopes_of_inverse_tangents(transform, name, point):
         square = mpmath.mpc(point) ** 2
         exact = 1 / (1 + square if name == "arctan" else 1 - square)
         assert abs(found - exact) <= 1e-14 * abs(exact) + 5e-324
-
-
-LARGEST = {
-    "complex64": 3.4e38,
-    "complex128": 1.79e308,
-    "float16": 65504,
-    "float32": 3.4e38,
-    "float64": 1.79e308,
-}
-LEAST = {"complex64": 1.4e-45, "complex128": 5e-324, "float16": 6e-8, "float32": 1.4e-45, "float64": 5e-324}
-TURNS = [1, 1j, -0.7 + 0.7j, 0.6 - 0.8j, 0.95 + 0.95j]
-
-
-def assert_close(found, exact, dtype, ulps=16):
-    """Compare complex numbers to a few units in the last place of their size, if they are in the range."""
-    for value, number in zip(np.ravel(found).tolist(), exact, strict=True):
-        if max(abs(number.real), abs(number.imag)) < LARGEST[dtype]:
-            bound = ulps * max(float(np.finfo(dtype).eps) * abs(number), LEAST[dtype])
-            assert abs(value - number) <= bound, (value, number)
 
 
 @BOTH

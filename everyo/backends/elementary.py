@@ -12,7 +12,7 @@ import numpy as np
 
 from everyo.backends.accelerated import LARGE, elementwise
 
-_DOUBLE = np.dtype(np.float64)
+DOUBLE = np.dtype(np.float64)
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 _LARGE = 4096  # elements: below, the calls cost more than the branches that they spare
 _FEW = 32  # so many times more zeros than values are not combined with these
@@ -224,7 +224,7 @@ def _with_tail(out: Any, x: Any, begin: float, rate: float, factor: Any) -> Any:
 
     The square is taken in two parts, the first one exact: rounded it would cost as many digits as it has.
     """
-    if out.dtype is not _DOUBLE or not out.size or not x.max() > begin:
+    if out.dtype is not DOUBLE or not out.size or not x.max() > begin:
         return out
     erfcx = _scaled_erfc()
     if erfcx is None:

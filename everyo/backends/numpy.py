@@ -12,6 +12,7 @@ import numpy as np
 
 from everyo.backends.accelerated import instead_of, slow_functions
 from everyo.backends.elementary import (
+    DOUBLE,
     erf,
     erfc,
     gelu,
@@ -52,7 +53,6 @@ from everyo.backends.windows import overlap_add, sliding_windows
 from everyo.core.device import register_backend
 from everyo.errors import DTypeError
 
-_DOUBLE = np.dtype(np.float64)
 _LARGE = 65504  # the largest float16: below it no dtype overflows
 _MAPPED = (1 << 25) - (1 << 16)  # bytes, a little less than the largest block that glibc learns from
 
@@ -222,7 +222,7 @@ def with_limits(name: str, function: Callable[[Any], Any]) -> Callable[[Any], An
 def divide(x1: Any, x2: Any) -> Any:
     """Return a quotient; a complex one that NumPy loses at the ends of the range is mended."""
     out = np.divide(x1, x2)
-    if out.dtype is _DOUBLE or out.dtype.kind != "c":  # the first is asked in half the time
+    if out.dtype is DOUBLE or out.dtype.kind != "c":  # the first is asked in half the time
         return out
     from everyo.backends import complex_limits
 

@@ -326,6 +326,10 @@ def cbrt(xp: Any, x: Any) -> Any:
 def _share_of_length(side: Any, other: Any, length: Any) -> Any:
     if isinstance(length, Tensor):  # this may be differentiated again
         return op.share(side, other)
+    return _share_of_known(side, other, length)
+
+
+def _share_of_known(side: Any, other: Any, length: Any) -> Any:
     if may_overflow(length):  # the halves have one that is in the range
         infinite = op.isinf(length)
         half = op.hypot(0.5 * side, 0.5 * other)
@@ -355,12 +359,8 @@ def _turn(side: Any, other: Any, along: Any) -> Any:
 def _share(xp: Any, x1: Any, x2: Any) -> Any:
     """``x1 / hypot(x1, x2)``, the slope of `hypot`, and 0 at the origin."""
     length = xp.hypot(x1, x2)
-    x1, x2 = (xp.asarray(x, dtype=length.dtype) for x in (x1, x2))
-    infinite, zero = xp.isinf(length), length == 0
-    if xp.any(infinite):
-        length = xp.where(infinite, xp.hypot(0.5 * x1, 0.5 * x2), length)
-        x1 = xp.where(infinite, 0.5 * x1, x1)
-    return xp.where(zero, xp.zeros_like(length), xp.divide(x1, xp.where(zero, xp.ones_like(length), length)))
+    side, other = (xp.asarray(x, dtype=length.dtype) for x in (x1, x2))
+    return _share_of_known(side, other, length)
 
 
 @elementwise(

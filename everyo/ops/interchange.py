@@ -73,8 +73,5 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
             found=f"{type(x).__name__}: {error}",
             remedy="detach it in its own library first, or convert it to a NumPy array: eo.asarray(...)",
         ) from error
-    return wrap(
-        backend.asarray(
-            array, None, place, True if copy is not None and as_flag(copy, "copy", "from_dlpack") else None
-        )
-    )
+    copied = copy is not None and as_flag(copy, "copy", "from_dlpack")
+    return wrap(backend.asarray(array, None, place, copied or None))

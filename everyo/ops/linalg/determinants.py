@@ -106,10 +106,16 @@ def _singular_parts(xp: Any, x: Any, operation: str) -> tuple[Any, Any, Any, Any
 
 def _products_without_one(xp: Any, s: Any) -> Any:
     """Return for each element along the last axis the product of all others."""
+    before, after = _products_beside(xp, s)
+    return before * after
+
+
+def _products_beside(xp: Any, s: Any) -> tuple[Any, Any]:
+    """Return for each element along the last axis the products of those before it, and of those after it."""
     ones = xp.ones_like(s[..., :1])
     before = xp.cumprod(xp.concat([ones, s[..., :-1]], axis=-1), axis=-1)
     after = xp.cumprod(xp.concat([ones, s[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
-    return before * after
+    return before, after
 
 
 def _is_quadratic(x: Any) -> bool:
@@ -243,8 +249,7 @@ def _pairs_without(xp: Any, s: Any, i: int) -> Any:
     n = s.shape[-1]
     s = xp.concat([s[..., :i], xp.ones_like(s[..., :1]), s[..., i + 1 :]], axis=-1)
     index = xp.arange(n)
-    before = xp.cumprod(xp.concat([xp.ones_like(s[..., :1]), s[..., :-1]], axis=-1), axis=-1)
-    after = xp.cumprod(xp.concat([xp.ones_like(s[..., :1]), s[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    before, after = _products_beside(xp, s)
     inside = xp.where(index[None, :] > index[:, None] + 1, xp.roll(s, 1, axis=-1)[..., None, :], 1.0)
     between = xp.cumprod(inside, axis=-1)
     upper = before[..., :, None] * between * after[..., None, :]

@@ -11,7 +11,7 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.ops.families import elementwise
-from everyo.ops.special.domains import nan_where
+from everyo.ops.special.domains import PAIRS, nan_where
 from everyo.ops.special.kernels import real
 
 __all__ = ["iv", "jv", "jve", "k0", "k1", "kv", "yv"]
@@ -22,9 +22,8 @@ DOMAIN = ((0.3, 3.5), (0.5, 4.0))
 
 def pairs() -> list[Sample]:
     """Return orders and arguments."""
-    shapes = [((), ()), ((2, 3), (3,)), ((2, 1), (1, 3)), ((0, 2), (2,))]
     return [
-        *(sample(*pair) for pair in shapes),
+        *(sample(*pair) for pair in PAIRS),
         sample(Values([0.0, 1.0, 2.5, -0.7]), Values([0.4, 2.0, 6.0, 1.3])),
     ]
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from everyo.core.registry import op
-from everyo.core.samples import Sample, Values, sample
+from everyo.core.samples import Sample
 from everyo.ops.families import elementwise, primitive
+from everyo.ops.special.domains import of_orders
 from everyo.ops.special.kernels import in_double, real
 from everyo.ops.special.tails import piecewise
 
@@ -19,11 +20,7 @@ _BELOW_ONE = (-3.0, 0.9)
 
 
 def _ordered() -> list[Sample]:
-    values = Values([0.01, 0.55, 0.7, 1.0, 1.3, 9.0])
-    return [
-        sample((2, 3), order=1), sample((), order=2), sample((0,), order=1), sample(values, order=1),
-        sample(values, order=2),
-    ]  # fmt: skip
+    return of_orders(dict.fromkeys((1, 2), (0.01, 0.55, 0.7, 1.0, 1.3, 9.0)))
 
 
 def _coefficient(k: int) -> float:
@@ -31,12 +28,33 @@ def _coefficient(k: int) -> float:
     return (math.comb(2 * k, k) / 4**k) ** 2
 
 
-def _by_series(xp: Any, p: Any, order: int, coefficient: Callable[[int], float]) -> Any:
-    """Return the derivative in p of the power series in ``1 - p``."""
-    m, total = 1 - p, xp.zeros_like(p)
-    for k in range(_TERMS, order - 1, -1):
-        total = total * m + coefficient(k) * math.perm(k, order)
-    return (-1) ** order * math.pi / 2 * total
+def _derivative(
+    xp: Any,
+    p: Any,
+    order: int,
+    equation: Callable[[Any], Any],
+    coefficient: Callable[[int], float],
+    sign: int,
+) -> Any:
+    """Return a derivative in p by the differential equation; near p = 1, where it is singular, by a series.
+
+    The series has powers of ``1 - p``; `sign` is that of the infinite value that the derivative of order 0
+    would have at p = 0.
+    """
+
+    def series(p: Any) -> Any:
+        m, total = 1 - p, xp.zeros_like(p)
+        for k in range(_TERMS, order - 1, -1):
+            total = total * m + coefficient(k) * math.perm(k, order)
+        return (-1) ** order * math.pi / 2 * total
+
+    pieces = [
+        (p == 0, lambda p: sign * (-1.0) ** order * math.inf),
+        (p == math.inf, lambda p: 0.0),
+        ((order > 1) & (xp.abs(1 - p) < _CLOSE), series),
+        (p > 0, equation),
+    ]
+    return piecewise(xp, math.nan, pieces, p)
 
 
 def _k_slope(g: Any, p: Any, order: int) -> Any:
@@ -45,10 +63,7 @@ def _k_slope(g: Any, p: Any, order: int) -> Any:
 
 @primitive(_k_slope, _k_slope, family="elementwise", samples=_ordered, domain=(0.1, 3.0))
 def _elliptic_k(xp: Any, p: Any, *, order: int) -> Any:
-    """Derivative of this order of `ellipkm1`: Carlson's integral, then by the differential equation.
-
-    Near p = 1 the equation is singular; there by the power series.
-    """
+    """Derivative of this order of `ellipkm1`: Carlson's integral, then by the differential equation."""
 
     def evaluate(p: Any) -> Any:
         def equation(p: Any) -> Any:
@@ -58,13 +73,7 @@ def _elliptic_k(xp: Any, p: Any, *, order: int) -> Any:
                 before, out = out, turn / (p * (1 - p))
             return out
 
-        pieces = [
-            (p == 0, lambda p: (-1.0) ** order * math.inf),
-            (p == math.inf, lambda p: 0.0),
-            ((order > 1) & (xp.abs(1 - p) < _CLOSE), lambda p: _by_series(xp, p, order, _coefficient)),
-            (p > 0, equation),
-        ]
-        return piecewise(xp, math.nan, pieces, p)
+        return _derivative(xp, p, order, equation, _coefficient, 1)
 
     return in_double(xp, evaluate, p)
 
@@ -85,16 +94,7 @@ def _elliptic_e(xp: Any, p: Any, *, order: int) -> Any:
                 before, out = out, turn / (p * (1 - p))
             return out
 
-        def series(p: Any) -> Any:
-            return _by_series(xp, p, order, lambda k: _coefficient(k) / (1 - 2 * k))
-
-        pieces = [
-            (p == 0, lambda p: -((-1.0) ** order) * math.inf),
-            (p == math.inf, lambda p: 0.0),
-            ((order > 1) & (xp.abs(1 - p) < _CLOSE), series),
-            (p > 0, equation),
-        ]
-        return piecewise(xp, math.nan, pieces, p)
+        return _derivative(xp, p, order, equation, lambda k: _coefficient(k) / (1 - 2 * k), -1)
 
     return in_double(xp, evaluate, p)
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from everyo.core.registry import op
-from everyo.core.samples import Values, sample
 from everyo.ops.families import elementwise, primitive
+from everyo.ops.special.domains import of_orders
 from everyo.ops.special.kernels import in_double, real, scipy
 
 __all__ = ["erfcinv", "erfcx", "erfinv", "log_ndtr", "ndtr", "ndtri"]
@@ -55,13 +55,7 @@ def _erfcx_slope(g: Any, x: Any, order: int) -> Any:
     _erfcx_slope,
     _erfcx_slope,
     family="elementwise",
-    samples=lambda: [
-        sample((2, 3), order=1),
-        sample((), order=2),
-        sample((0,), order=1),
-        sample(Values([-1.0, 0.0, 1.0, 1.4, 1.6, 5.0]), order=1),
-        sample(Values([-1.0, 0.0, 1.4, 1.6, 5.0]), order=3),
-    ],
+    samples=lambda: of_orders({1: [-1.0, 0.0, 1.0, 1.4, 1.6, 5.0], 3: [-1.0, 0.0, 1.4, 1.6, 5.0]}),
 )
 def _erfcx_derivative(xp: Any, x: Any, *, order: int) -> Any:
     """Derivative of `erfcx` of this order.

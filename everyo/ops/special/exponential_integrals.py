@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 from everyo.core.registry import op
-from everyo.core.samples import Values, sample
 from everyo.ops.families import elementwise, primitive
-from everyo.ops.special.domains import whole_orders
+from everyo.ops.special.domains import of_orders, whole_orders
 from everyo.ops.special.kernels import in_double, real
 from everyo.ops.special.tails import piecewise
 
@@ -97,13 +96,7 @@ def _dawsn_slope(g: Any, x: Any, order: int) -> Any:
     _dawsn_slope,
     _dawsn_slope,
     family="elementwise",
-    samples=lambda: [
-        sample((2, 3), order=1),
-        sample((), order=2),
-        sample((0,), order=1),
-        sample(Values([-1.2, 0.0, 1.6, -5.0, 9.0]), order=1),
-        sample(Values([-8.0, 0.3, 1.4, 1.6, 5.0]), order=2),
-    ],
+    samples=lambda: of_orders({1: [-1.2, 0.0, 1.6, -5.0, 9.0], 2: [-8.0, 0.3, 1.4, 1.6, 5.0]}),
 )
 def _dawsn_derivative(xp: Any, x: Any, *, order: int) -> Any:
     """Derivative of `dawsn` of this order.

@@ -14,6 +14,7 @@ from everyo.ops.axes import as_integer
 from everyo.ops.families import elementwise, primitive
 from everyo.ops.reductions import inexact
 from everyo.ops.signatures import composed, explained
+from everyo.ops.special.domains import PAIRS
 from everyo.ops.special.kernels import in_double, real
 
 __all__ = ["beta", "betaln", "digamma", "gamma", "gammaln", "multigammaln", "polygamma", "psi"]
@@ -258,8 +259,7 @@ def _difference_by_b(g: Any, a: Any, b: Any, n: int) -> Any:
 
 
 def _difference_samples() -> list[Sample]:
-    pairs = [((), ()), ((2, 3), (3,)), ((2, 1), (1, 3)), ((0, 2), (2,))]
-    plain = [sample(*pair, n=n) for pair in pairs for n in (0, 2)]
+    plain = [sample(*pair, n=n) for pair in PAIRS for n in (0, 2)]
     return [*plain, sample(Values([0.5, -1.3, 4.0]), Values([2.5, 0.6, -1.5]), n=1)]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.ops.families import elementwise, primitive
+from everyo.ops.special.domains import PAIRS
 from everyo.ops.special.gamma_family import _polygamma, polygamma_step
 from everyo.ops.special.kernels import in_double, real
 from everyo.ops.special.tails import (
@@ -28,9 +29,8 @@ _DOMAIN = (0.5, 4.0)
 
 
 def _pairs() -> list[Sample]:
-    shapes = [((), ()), ((2, 3), (3,)), ((2, 1), (1, 3)), ((0, 2), (2,))]
     regions = sample(Values([0.3, 3.0, 3.0, 30.0, 30.0]), Values([0.2, 2.0, 6.0, 25.0, 36.0]))
-    return [*(sample(*pair) for pair in shapes), regions]
+    return [*(sample(*pair) for pair in PAIRS), regions]
 
 
 def _ordered_pairs() -> list[Sample]:

@@ -8,7 +8,7 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.ops.families import elementwise, primitive
-from everyo.ops.special.domains import nan_where
+from everyo.ops.special.domains import PAIRS, nan_where
 from everyo.ops.special.kernels import in_double, real
 from everyo.ops.special.quotients import exponential_moment
 
@@ -27,9 +27,8 @@ def _moment_by_lmbda(g: Any, x: Any, lmbda: Any, order: int) -> Any:
 
 
 def _ordered() -> list[Sample]:
-    pairs = [((), ()), ((2, 3), (3,)), ((2, 1), (1, 3)), ((0, 2), (2,))]
     return [
-        *(sample(*pair, order=1) for pair in pairs),
+        *(sample(*pair, order=1) for pair in PAIRS),
         sample(Values([-2.0, 0.5, 3.0]), Values([0.0, -0.3, 2.0]), order=2),
     ]
 

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from everyo.core.registry import op
-from everyo.core.samples import Sample, Values, sample
 from everyo.ops.families import elementwise, primitive
+from everyo.ops.special.domains import of_orders
 from everyo.ops.special.kernels import in_double, real
 from everyo.ops.special.tails import piecewise
 
@@ -65,17 +65,11 @@ def _exprel_slope(g: Any, x: Any, order: int) -> Any:
     return g * op.exprel_derivative(x, order=order + 1)
 
 
-def _ordered(*values: float) -> list[Sample]:
-    return [
-        sample((2, 3), order=1),
-        sample((), order=2),
-        sample((0,), order=1),
-        *(sample(Values([*values]), order=k) for k in (1, 2)),
-    ]
-
-
 @primitive(
-    _exprel_slope, _exprel_slope, family="elementwise", samples=lambda: _ordered(-30.0, -2.6, 0.0, 1.5, 4.0)
+    _exprel_slope,
+    _exprel_slope,
+    family="elementwise",
+    samples=lambda: of_orders(dict.fromkeys((1, 2), (-30.0, -2.6, 0.0, 1.5, 4.0))),
 )
 def _exprel_derivative(xp: Any, x: Any, *, order: int) -> Any:
     """Derivative of `exprel` of this order."""
@@ -106,7 +100,10 @@ def _quotient_slope(g: Any, x: Any, order: int) -> Any:
     _quotient_slope,
     family="elementwise",
     domain=(0.3, 2.5),
-    samples=lambda: [s.with_params(order=k) for k, s in enumerate(_ordered(0.1, 0.7, 1.0, 1.3, 30.0))],
+    samples=lambda: [
+        s.with_params(order=k)
+        for k, s in enumerate(of_orders(dict.fromkeys((1, 2), (0.1, 0.7, 1.0, 1.3, 30.0))))
+    ],
 )
 def _log_quotient(xp: Any, x: Any, *, order: int = 0) -> Any:
     """Derivative of this order of ``log(x) / (x - 1)``.

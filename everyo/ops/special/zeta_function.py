@@ -11,6 +11,7 @@ from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.ops.families import primitive
 from everyo.ops.signatures import explained
+from everyo.ops.special.domains import PAIRS
 from everyo.ops.special.gamma_family import BERNOULLI
 from everyo.ops.special.kernels import in_double, real
 
@@ -29,8 +30,7 @@ def _zeta_by_q(g: Any, x: Any, q: Any, order: int) -> Any:
 
 
 def _zeta_samples() -> list[Sample]:
-    pairs = [((), ()), ((2, 3), (3,)), ((2, 1), (1, 3)), ((0, 2), (2,))]
-    plain = [sample(*pair, order=k) for pair in pairs for k in (0, 1)]
+    plain = [sample(*pair, order=k) for pair in PAIRS for k in (0, 1)]
     return [*plain, sample(Values([1.5, 3.0, 8.0]), Values([0.3, 20.0, 1.0]), order=2)]
 
 
