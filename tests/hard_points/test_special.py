@@ -574,3 +574,17 @@ def test_bessel_functions_of_higher_orders(n, point):
     with mp.workdps(40):
         agrees(op.bessel_j(x, n=n), mp.besselj(n, mp.mpf(point)), 5e-16, 3e-15)
         agrees(op.bessel_i(x, n=n), mp.re(mp.besseli(n, mp.mpf(point))), 0.0, 3e-15)
+
+
+@pytest.mark.parametrize("x", [-1 + 2**-53, -1 + 1e-10, -2 - 1e-6, -7.05, -30 + 1e-9, -1e6 - 0.0625])
+def test_digamma_beside_a_negative_pole(x):
+    with mp.workdps(50):
+        exact, scale = float(mp.digamma(mp.mpf(x))), float(mp.gamma(mp.mpf(x)))
+    point = eo.tensor(x, dtype=eo.float64)
+    near = {"rtol": 1e-14, "atol": 0}
+    np.testing.assert_allclose(eo.special.digamma(point).item(), exact, **near)
+    np.testing.assert_allclose(eo.special.polygamma(0, point).item(), exact, **near)
+    np.testing.assert_allclose(eo.grad(eo.special.gammaln)(point).item(), exact, **near)
+    np.testing.assert_allclose(eo.compile(eo.special.digamma)(point).item(), exact, **near)
+    if scale:
+        np.testing.assert_allclose(eo.grad(eo.special.gamma)(point).item(), exact * scale, rtol=1e-13)

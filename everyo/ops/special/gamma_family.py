@@ -25,6 +25,7 @@ BERNOULLI = (
     854513 / 138, -236364091 / 2730,
 )  # fmt: skip
 _LAST_FACTORIAL = 170  # that a float can hold
+_BESIDE = 0.1  # so near to a pole the cotangent outweighs the rest
 _SMALL = 1e-290  # a value below may have lost digits
 _SHIFT = 12  # what brings an argument into the reach of the asymptotic series
 _SHORT = 4  # the highest order for which that series takes `_SHIFT`
@@ -72,7 +73,25 @@ def digamma(xp: Any, x: Any) -> Any:
     >>> print(f"{eo.special.digamma(eo.tensor(1.0)):.4f}")
     -0.5772
     """
-    return real(xp, "psi", x)
+    return _psi(xp, x)
+
+
+def _psi(xp: Any, x: Any) -> Any:
+    """Return SciPy's function; beside a negative pole, where it loses digits, by reflection (DLMF 5.5.4)."""
+    out = real(xp, "psi", x)
+    if not xp.any(x < -0.5):
+        return out
+    with xp.errstate(invalid="ignore"):  # of infinities
+        distance = x - xp.round(x)
+    near = (x < -0.5) & (xp.abs(distance) < _BESIDE) & (distance != 0)
+    if not xp.any(near):
+        return out
+
+    def reflected(x: Any, distance: Any) -> Any:
+        return xp.special.psi(1 - x) - math.pi / xp.tan(math.pi * distance)
+
+    safe = (xp.where(near, x, -1.0), xp.where(near, distance, _BESIDE))
+    return xp.where(near, xp.astype(in_double(xp, reflected, *safe), out.dtype), out)
 
 
 psi = digamma
@@ -93,7 +112,7 @@ def _polygamma_samples() -> list[Sample]:
 def _polygamma(xp: Any, x: Any, *, n: int) -> Any:
     """``(-1)**(n+1) n! zeta(n+1, x)``, also where one factor underflows and the other one is huge."""
     if n == 0:
-        return real(xp, "psi", x)
+        return _psi(xp, x)
     sign = 1.0 if n % 2 else -1.0
 
     def evaluate(x: Any) -> Any:
