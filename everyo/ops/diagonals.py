@@ -123,7 +123,10 @@ def _matrices(x: Any, operation: str, axes: tuple[int, int] = (-2, -1)) -> Tenso
             expected="at least two axes",
             remedy="add axes with expand_dims or reshape",
         )
-    rows, columns = normalize_axis(axes[0], ndim, operation), normalize_axis(axes[1], ndim, operation)
+    rows, columns = axes
+    if rows.__class__ is columns.__class__ is int and columns - rows == 1 and columns in (-1, ndim - 1):
+        return x  # as they are, found without a call
+    rows, columns = normalize_axis(rows, ndim, operation), normalize_axis(columns, ndim, operation)
     if rows == columns:
         raise ShapeError(
             "the axes of rows and columns are the same",

@@ -166,7 +166,7 @@ def reshape(x: Any, /, shape: int | Sequence[int], *surplus: Never, copy: bool |
 
 def _resolve(x: Tensor, shape: Any) -> tuple[int, ...]:
     """Return a new shape for `x` with its -1 worked out."""
-    sizes = shape if type(shape) is tuple else tuple(as_list(shape))
+    sizes = shape if type(shape) is tuple else (shape,) if type(shape) is int else tuple(as_list(shape))
     known, free = 1, -1
     for i, n in enumerate(sizes):
         if n.__class__ is not int:
