@@ -295,7 +295,7 @@ def test_arguments_are_refused_by_the_function_that_was_called(call, kind, opera
 
 def test_help_is_on_what_there_is():
     """A primitive that has no public name has no help either."""
-    from everyo.core.dispatch import explain
+    from everyo.core.explaining import explain
     from everyo.core.registry import get_primitive
 
     for name in ("delay", "prod_pull", "matmul", "vector_norm", "cholesky"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.pairs import COMPLEX
-from everyo.core.dispatch import EXPLAINED, explain
+from everyo.core.explaining import EXPLAINED, explain
 from everyo.errors import EveryOError
 
 SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))

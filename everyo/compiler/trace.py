@@ -25,8 +25,9 @@ from everyo.compiler.items import Items
 from everyo.compiler.meeting import ends, in_dtype, in_own, met
 from everyo.compiler.raw import RawData, refuse
 from everyo.compiler.values import Values
-from everyo.core.dispatch import carries_gradient, explain, record, recorded
+from everyo.core.dispatch import carries_gradient, record, recorded
 from everyo.core.dtypes import DIFFERENTIABLE, default_for
+from everyo.core.explaining import explain
 from everyo.core.modes import begin, current_mode, is_constant
 from everyo.core.operands import WEAK, WEAK_KINDS
 from everyo.core.primitive import Primitive
@@ -38,30 +39,10 @@ from everyo.errors import CompileError, EveryOError, describe
 from everyo.guidance.conversions import instead
 from everyo.transforms.custom_values import noting
 
-OPERATORS = frozenset(
-    {
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "floor_divide",
-        "remainder",
-        "power",
-        "negative",
-        "positive",
-        "abs",
-        "equal",
-        "not_equal",
-        "less",
-        "less_equal",
-        "greater",
-        "greater_equal",
-        "real",
-        "imag",
-        "conj",
-        "stop_gradient",
-    }
-)  # fmt: skip - of Python: numbers stay numbers
+OPERATORS = frozenset(  # of Python: numbers stay numbers
+    "add subtract multiply divide floor_divide remainder power negative positive abs equal not_equal less "
+    "less_equal greater greater_equal real imag conj stop_gradient".split()
+)
 
 COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
 ARITHMETIC = OPERATORS - COMPARISONS - {"stop_gradient"}

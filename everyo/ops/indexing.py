@@ -13,8 +13,9 @@ from typing import Any
 
 from everyo.core.cotangents import Scattered
 from everyo.core.device import backend_of
-from everyo.core.dispatch import apply, explain
+from everyo.core.dispatch import apply
 from everyo.core.dtypes import DIFFERENTIABLE
+from everyo.core.explaining import explain
 from everyo.core.modes import current_mode, is_grad_enabled
 from everyo.core.operands import WEAK, array_from
 from everyo.core.ownership import sole_owner

@@ -9,7 +9,8 @@ from typing import Any
 
 from everyo.core.batching import as_single, front
 from everyo.core.copying import same_value
-from everyo.core.dispatch import EXPLAINED, apply
+from everyo.core.dispatch import apply
+from everyo.core.explaining import EXPLAINED
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor, wrap
