@@ -39,13 +39,12 @@ from everyo.errors import CompileError, EveryOError, describe
 from everyo.guidance.conversions import instead
 from everyo.transforms.custom_values import noting
 
-OPERATORS = frozenset(  # of Python: numbers stay numbers
-    "add subtract multiply divide floor_divide remainder power negative positive abs equal not_equal less "
-    "less_equal greater greater_equal real imag conj stop_gradient".split()
-)
-
 COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
-ARITHMETIC = OPERATORS - COMPARISONS - {"stop_gradient"}
+ARITHMETIC = frozenset((
+    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "negative", "positive",
+    "abs", "real", "imag", "conj",
+))  # fmt: skip
+OPERATORS = ARITHMETIC | COMPARISONS | {"stop_gradient"}  # of Python: numbers stay numbers
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}  # the type of a number by the kind of its dtype
 
 REMEDIES = {
