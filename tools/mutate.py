@@ -42,7 +42,6 @@ HARD_POINTS = "tests/hard_points"
 _REPAIRED = "the branch is not taken, and the engine makes 0 of its 0 * inf"
 _CAST = "forward mode gives a tangent the dtype of its result"
 _UNSCALED = "the scale is 1 there, and the branch is not reached"
-_RATIO = "ratio_or_zero: op.where(zero, 0, over(x, op.where(zero, 1, y)))  ->  over(x, op.where(zero, 1, y))"
 _COMPLEX = "complex numbers alone are divided so there"
 _HALVED = "a quotient of halves is the same where all are halved"
 _NORM = "op.vector_norm(op.where(infinite, small, 1), axis=axis, keepdims=True, ord=ord)"
@@ -68,7 +67,6 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
     **{("*", "chain", f"chain: {text}"): "the order of products, not their value" for text in _CHAIN},
     **{("*", "cuts", f"cuts: {text}"): "near the limit both rules hold" for text in _CUTS},
     ("*", "ratio_or_zero", "ratio_or_zero: op.where(zero, 1, y)  ->  y"): _REPAIRED,
-    ("sign", "ratio_or_zero", _RATIO): "the numerator is quadratic in sign(0) = 0",
     ("cofactor_second_change", "<lambda>", "exchange e and f"): "the derivative is symmetric in them",
     ("arctan", "over", "over: x / y  ->  x"): _COMPLEX,
     ("arctan", "over", "over: x / y  ->  y / x"): _COMPLEX,
