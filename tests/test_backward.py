@@ -355,7 +355,7 @@ def test_an_earlier_gradient_object_keeps_its_value():
     assert (first.item(), x.grad.item()) == (4.0, 8.0)
 
 
-# ---- hooks
+# ---- what a pass leaves as it was
 
 
 def test_numpy_error_state_and_warning_filters_reach_the_user_unchanged():
