@@ -46,7 +46,8 @@ CASES = {
     "mean": (lambda x: eo.sin(x).mean(), lambda x: np.sin(x).mean(), X),
     "max": (lambda x: eo.exp(x).max(), lambda x: np.exp(x).max(), X),
     "min with a NaN": (lambda x: eo.exp(x).min(), lambda x: np.exp(x).min(), np.r_[X, np.nan, X]),
-    "product": (lambda x: eo.exp(x * 1e-6).prod(), lambda x: np.exp(x * 1e-6).prod(), X),
+    "product of integers": (lambda x: (2 * x + 1).prod(), lambda x: (2 * x + 1).prod(), np.arange(5 * N)),
+    "products of rows": (lambda x: eo.exp(x).prod(axis=1), lambda x: np.exp(x).prod(axis=1), ROWS),
     "any": (lambda x: (eo.exp(x) > 80.0).any(), lambda x: (np.exp(x) > 80.0).any(), X),
     "all": (lambda x: (eo.exp(x) >= 0.0).all(), lambda x: (np.exp(x) >= 0.0).all(), X),
     "columns": (lambda x: eo.exp(x).sum(axis=0), lambda x: np.exp(x).sum(axis=0), ROWS),
@@ -117,6 +118,13 @@ def test_small_work_is_not_split():
     assert not program(compiled).module.parallel
     compiled(eo.asarray(X))
     assert program(compiled).module.parallel
+
+
+def test_a_product_of_floats_is_not_split_as_its_factors_have_an_order():
+    compiled = eo.compile(lambda x: eo.exp(x * 1e-6).prod())
+    found = compiled(eo.asarray(X)).numpy()
+    assert not program(compiled).module.parallel
+    np.testing.assert_allclose(found, np.exp(X * 1e-6).prod(), 1e-11)
 
 
 def test_the_number_of_chunks_grows_with_the_cost():

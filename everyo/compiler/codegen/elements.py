@@ -279,14 +279,16 @@ def combine(
 ) -> str:
     """Return one step of a reduction; `reorder` allows a sum to be taken in lanes.
 
+    A product is taken in order: what swings between large and small factors would overflow in some lanes.
+
     With `apart` a product that is added is rounded first.
     """
     dtype = np.dtype(dtype)
-    type, flags = type_of(dtype), "reassoc contract " if reorder else "" if apart else "contract "
+    type, flags = type_of(dtype), "" if apart else "contract "
     make = f.make if reorder else f.pure
     match kind, dtype.kind:
         case "sum", "f":
-            return make(f"fadd {flags}{type} {a}, {b}")
+            return make(f"fadd {'reassoc ' if reorder else ''}{flags}{type} {a}, {b}")
         case "prod", "f":
             return make(f"fmul {flags}{type} {a}, {b}")
         case (("max" | "min"), "f"):

@@ -45,6 +45,8 @@ def split(kernel: Any) -> Split | None:
     if work < WORTH:
         return None
     sums = tuple(_sums(kernel))
+    if any(op.params["kind"] == "prod" and op.out.dtype.kind == "f" for op in sums):
+        return None  # a product of a part may overflow where that of all factors in order does not
     chunks = min(MOST, int(work / CHUNK), extent)
     size = sum(op.out.size for op in sums)
     if size:
