@@ -9,10 +9,12 @@ from tests.compiling import agree
 
 def exact(f, *args):
     """Compare a compiled function with eager code bit for bit, except which NaN it is."""
-    found, wanted = eo.compile(f)(*args), f(*args)
+    with np.errstate(all="ignore"):
+        found, wanted = eo.compile(f)(*args), f(*args)
     agree(found, wanted)
     np.testing.assert_array_equal(found.numpy(), wanted.numpy())
-    np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(wanted.numpy()))
+    found, wanted = (np.where(np.isnan(x), 0, x) for x in (found.numpy(), wanted.numpy()))
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
 
 
 def swinging(dtype, pairs):
@@ -45,3 +47,39 @@ def test_the_gradient_of_a_product_is_taken_in_order():
     x = swinging("float64", 40)
     exact(eo.grad(lambda x: eo.prod(x)), x)
     exact(eo.grad(lambda x: eo.cumprod(x)[-1]), x)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    "f", [eo.cumsum, eo.cumulative_sum, eo.nancumsum, eo.cumprod, eo.cumulative_prod, eo.nancumprod]
+)
+def test_running_sums_and_products_of_half_precision_are_rounded_at_each_step(f, axis):
+    x = eo.asarray(np.random.default_rng(0).uniform(0.5, 1.5, (60, 50)).astype(np.float16))
+    exact(lambda x: f(x, axis=axis), x)
+    exact(lambda x: f(x * x, axis=axis) * 2, x)
+
+
+def test_gradients_of_running_sums_of_half_precision_are_rounded_at_each_step():
+    x = eo.asarray(np.random.default_rng(0).uniform(0.5, 1.5, 200).astype(np.float16))
+    exact(eo.grad(lambda x: eo.sum(eo.cumsum(x) * x)), x)
+
+
+def test_running_products_of_half_precision_overflow_as_their_dtype_does():
+    x = eo.asarray(np.array([3e4, 3.0, 1e-3, 0.0, 2.0, np.inf], np.float16))
+    exact(eo.cumprod, x)
+    exact(eo.cumsum, eo.asarray(np.array([6e4, 6e4, -6e4, -np.inf], np.float16)))
+
+
+def test_blocks_keep_negative_zeros():
+    a, c = (eo.asarray(np.array(x)) for x in ([[-0.0, 1.0]], [[-0.0], [-0.0]]))
+    exact(lambda a, c: eo.block_diag(a, c, a), a, c)
+    assert np.signbit(eo.block_diag(a, c, a).numpy()).sum() == 4
+    exact(lambda a, c: eo.block([[a, a], [c, c, c, c]]), a, c)
+    exact(lambda a, c: eo.kron(a, c), a, c)
+
+
+def test_cotangents_that_are_assembled_keep_negative_zeros():
+    def f(x):
+        return eo.vjp(lambda x: (x[:2], x[3:5], x[4:]), eo.ones_like(x))[1]((-x[:2], -x[3:5], -x[4:]))[0]
+
+    exact(f, eo.zeros(7, dtype="float64"))

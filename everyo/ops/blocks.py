@@ -11,7 +11,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.creation import as_tensors
+from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import linear
 from everyo.ops.shape import atleast_2d
 from everyo.ops.signatures import explained
@@ -195,9 +195,16 @@ def block_diag(*arrays: Any) -> Tensor:
             found=" and ".join(str(tuple(x.shape)) for x in blocks),
             remedy="map over the other axes with eo.vmap",
         )
-    indices, rows, columns = [], 0, 0
+    columns = sum(x.shape[1] for x in blocks)
+    nothing = as_tensor(blocks[0].backend.xp.zeros((), dtype=bool))  # which widens no dtype
+    parts, starts, row, column = [], [], 0, 0
     for x in blocks:
         height, width = x.shape
-        indices.append((slice(rows, rows + height), slice(columns, columns + width)))
-        rows, columns = rows + height, columns + width
-    return apply(op.assemble, blocks, {"indices": tuple(indices), "shape": (rows, columns)})
+        for start, stop in ((0, column), (column + width, columns)):
+            if height and start < stop:
+                parts.append(op.broadcast_to(nothing, shape=(height, stop - start)))
+                starts.append((row, start))
+        parts.append(x)
+        starts.append((row, column))
+        row, column = row + height, column + width
+    return filled(parts, starts, (row, columns))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+import numpy as np
+
 from everyo.compiler.codegen import scalar
 from everyo.compiler.codegen.convolution import Convolve, ConvolveWeight
 from everyo.compiler.codegen.elements import combine
@@ -120,7 +122,15 @@ class Accumulate(Scatter):
         return self._closed()
 
     def _next(self, before: str, x: str, idx: Sequence[Index]) -> str:
-        """Return an element from the one before it."""
+        """Return an element from the one before it, as it is rounded."""
+        f, op, dtype = self.f, self.cluster.members[0].op, self.cluster.members[0].op.out.dtype
+        x = self._step(before, x, idx)
+        if not op.params["halves"]:
+            return x
+        half = scalar.apply(f, "cast", [x], dtype, np.float16)
+        return scalar.apply(f, "cast", [half], np.float16, dtype)
+
+    def _step(self, before: str, x: str, idx: Sequence[Index]) -> str:
         f, op, dtype = self.f, self.cluster.members[0].op, self.cluster.members[0].op.out.dtype
         kind = op.params["kind"]
         if kind == "absorbing":

@@ -405,14 +405,18 @@ class Builder:
         shape = tuple(n for a, n in enumerate(value.shape) if a != axis)
         return self.add("argreduce", [value], [(shape, INDEX)], kind=kind, axis=axis)[0]
 
-    def accumulate(self, kind: str, values: Sequence[Value], axis: int, reverse: bool = False) -> Value:
+    def accumulate(
+        self, kind: str, values: Sequence[Value], axis: int, reverse: bool = False, halves: bool = False
+    ) -> Value:
         """Return what runs along an axis: the "sum", "prod", "max" or "min" so far, or a recurrence.
 
         "absorbing" is a product in which a zero wins over infinities. "linear" takes what is added and what
         is multiplied by: ``r[i] = values[1][i] * r[i - 1] + values[0][i]``, with such a product.
+        With `halves` each step is rounded to float16.
         """
         spec = (values[0].shape, values[0].dtype)
-        return self.add("accumulate", values, [spec], kind=kind, axis=axis, reverse=reverse)[0]
+        params = {"kind": kind, "axis": axis, "reverse": reverse, "halves": halves}
+        return self.add("accumulate", values, [spec], **params)[0]
 
     def dot(self, a: Value, b: Value) -> Value:
         """Return the matrix product of ``(*batch, m, k)`` and ``(*batch, k, n)``.

@@ -127,21 +127,26 @@ def placed(b: Builder, value: Value, shape: Sequence[int], at: Region, fill: Val
 @lowering("assemble")
 def _assemble(b: Builder, op: Op, *parts: Value) -> Value | None:
     indices, shape, dtype = op.params["indices"], op.out.shape, op.out.dtype
-    zero = b.constant(0, dtype)
     arrays = iter(parts[len(indices) :])
     total = None
     for value, index in zip(parts, indices):
+        zero = b.constant(0 if total is None else _unfelt(dtype), dtype)
         found = region(b, shape, index, [next(arrays) for item in index if type(item) is str])
         if found is None:
             return None
         value = b.cast(value, dtype)
         if found.arrays:
-            term = _scattered(b, value, found, dtype)
+            term = _scattered(b, value, found)
         else:
             term = b.reshape(b.broadcast_to(value, _selected(found)), found.extent)
         term = placed(b, term, shape, found, zero)
         total = term if total is None else b.map("add", total, term)
     return b.fill(0, shape, dtype) if total is None else total
+
+
+def _unfelt(dtype: Any) -> Any:
+    """Return the zero that changes no element that it is added to, not even a negative zero."""
+    return -0.0 if dtype.kind == "f" else 0
 
 
 def _selected(found: Region) -> list[int]:
@@ -152,7 +157,7 @@ def _selected(found: Region) -> list[int]:
     return [*rest[: found.at], *found.arrays[0].shape, *rest[found.at :]]
 
 
-def _scattered(b: Builder, value: Value, found: Region, dtype: Any) -> Value:
+def _scattered(b: Builder, value: Value, found: Region) -> Value:
     updates = b.broadcast_to(value, _selected(found))
     return b.reshape(spread(b, updates, found.boxed, found.arrays, found.axes, found.at), found.extent)
 

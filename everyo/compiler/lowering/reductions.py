@@ -224,8 +224,13 @@ def _argument(b: Builder, op: Op, x: Value) -> Value | None:
 
 @lowering("cumsum")
 def _cumsum(b: Builder, op: Op, x: Value) -> Value:
-    x = b.cast(x, op.out.dtype)
-    return b.accumulate("sum", [x], op.params["axis"] % len(x.shape), op.params.get("reverse", False))
+    x, axis = b.cast(x, op.out.dtype), op.params["axis"] % len(x.shape)
+    return b.accumulate("sum", [x], axis, op.params.get("reverse", False), halves=of_halves(op))
+
+
+def of_halves(op: Op) -> bool:
+    """Whether an operation that is lowered in float32 is one on float16."""
+    return op.operands[0].dtype == np.float16
 
 
 @lowering("matmul")

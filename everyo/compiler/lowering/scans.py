@@ -7,7 +7,7 @@ import numpy as np
 from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.builder import Builder
 from everyo.compiler.lowering.elementwise import matched
-from everyo.compiler.lowering.reductions import zeros_and_infinities
+from everyo.compiler.lowering.reductions import of_halves, zeros_and_infinities
 from everyo.compiler.lowering.table import lowering
 
 
@@ -21,7 +21,7 @@ def _cumprod(b: Builder, op: Op, x: Value) -> Value | None:
         x = delayed(b, x, axis, reverse, 1)
     if x.dtype.kind != "f":
         return b.accumulate("prod", [x], axis, reverse)
-    out = b.accumulate("absorbing", [x], axis, reverse)
+    out = b.accumulate("absorbing", [x], axis, reverse, halves=of_halves(op))
     both = b.map("isnan", b.accumulate("prod", [zeros_and_infinities(b, x)], axis, reverse))
     return b.map("where", both, b.fill(np.nan, out.shape, out.dtype), out)
 
