@@ -9,19 +9,17 @@ from everyo.core.batching import along
 from everyo.core.dispatch import apply
 from everyo.core.samples import Distinct, sample
 from everyo.core.tensor import Tensor
-from everyo.core.traced import staging
 from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
 from everyo.ops.axes import as_integers, as_items, is_one_of, listed, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, zeros_like
 from everyo.ops.families import primitive
 from everyo.ops.gathering import take_along_axis
 from everyo.ops.joining import stack
-from everyo.ops.known import is_known
+from everyo.ops.known import everywhere, is_known, look
 from everyo.ops.piecewise import clip
 from everyo.ops.shape import broadcast_arrays, broadcast_to, expand_dims, ravel
 from everyo.ops.signatures import composed, explained
 from everyo.ops.sorting import argsort
-from everyo.ops.truth import all as every
 from everyo.ops.truth import any as some
 
 __all__ = ["argpartition", "choose", "lexsort", "partition", "piecewise"]
@@ -50,7 +48,7 @@ def choose(x: Any, choices: Any, /, *, mode: str = "raise") -> Tensor:
     Raises
     ------
     IndexingError
-        If a number is outside and `mode` is "raise"; not under `vmap` or in a compiled function. If `x` is
+        If a number is outside and `mode` is "raise"; not under `vmap`. If `x` is
         not made of integers.
     ArgumentError
         If there is no such mode.
@@ -79,21 +77,22 @@ def choose(x: Any, choices: Any, /, *, mode: str = "raise") -> Tensor:
         which = which % number
     elif mode == "clip":
         which = clip(which, 0, number - 1)
-    elif known(which) and not bool(every((which >= 0) & (which < number))):
-        raise IndexingError(
-            "there is no choice of such a number",
-            operation="choose",
-            inputs=describe(which),
-            expected=f"0 to {number - 1}",
-            found="a number outside",
-            remedy='give more choices, or mode="clip"',
-        )
+    else:
+        inputs = describe(which)
+
+        def check(which: Any) -> None:
+            if not everywhere((which >= 0) & (which < number)):
+                raise IndexingError(
+                    "there is no choice of such a number",
+                    operation="choose",
+                    inputs=inputs,
+                    expected=f"0 to {number - 1}",
+                    found="a number outside",
+                    remedy='give more choices, or mode="clip"',
+                )
+
+        look(check, which)
     return take_along_axis(stack(tensors), expand_dims(which, 0), axis=0)[0]
-
-
-def known(x: Tensor) -> bool:
-    """Whether the elements can be looked at: neither under vmap, nor while a function is traced."""
-    return not x.level and staging.get() is None
 
 
 @explained

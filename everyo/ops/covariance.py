@@ -16,7 +16,7 @@ from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.diagonals import diagonal
 from everyo.ops.families import primitive
-from everyo.ops.known import anywhere, is_known
+from everyo.ops.known import anywhere, look
 from everyo.ops.reductions import conjugate, inexact, real_part
 from everyo.ops.signatures import composed, explained
 from everyo.ops.statistics import correction_of
@@ -83,16 +83,24 @@ def _weights(weights: Any, count: int, name: str, x: Tensor) -> Tensor:
             found=str(tuple(found.shape)),
             remedy="count the observations along the columns, or pass rowvar=False",
         )
-    negative = is_known(found) and anywhere(op.less(found.data, 0))
-    if name == "fweights" and (found.dtype.kind not in "iu" or negative):
-        raise ArgumentError(
-            "fweights say how often an observation was made",
-            operation="cov",
-            inputs=describe(found),
-            expected="integers, none negative",
-            found=str(found.dtype),
-            remedy="pass other weights as aweights",
-        )
+    inputs, kind = describe(found), str(found.dtype)
+
+    def check(counts: Any) -> None:
+        if counts.dtype.kind not in "iu" or anywhere(counts < 0):
+            raise ArgumentError(
+                "fweights say how often an observation was made",
+                operation="cov",
+                inputs=inputs,
+                expected="integers, none negative",
+                found=kind,
+                remedy="pass other weights as aweights",
+            )
+
+    if name == "fweights":
+        if found.dtype.kind in "iu":
+            look(check, found)
+        else:
+            check(found)
     if found.dtype.kind in "fc":
         return found
     return op.astype(found, dtype=x.dtype if x.dtype.kind == "f" else x.backend.xp.finfo(x.dtype).dtype)

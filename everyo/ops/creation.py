@@ -351,17 +351,22 @@ def full(
     sizes = normalize_shape(shape, "full")
     if isinstance(fill_value, Tensor) and (staging.get() is not None or _tracked(fill_value) is not None):
         value = asarray(fill_value, dtype=dtype, device=device)
+        _require_number(value)
         return op.copy(op.broadcast_to(value, shape=sizes))
     value = _array(fill_value, dtype, device, None, "full")
+    _require_number(value)
+    return _filled("full", sizes, value.dtype, device, requires_grad, value)
+
+
+def _require_number(value: Any) -> None:
     if value.shape:
         raise ShapeError(
             "the value to fill with must be one number",
             operation="full",
             expected="shape ()",
-            found=f"shape {value.shape}",
+            found=f"shape {tuple(value.shape)}",
             remedy="use eo.broadcast_to(value, shape)",
         )
-    return _filled("full", sizes, value.dtype, device, requires_grad, value)
 
 
 def _any_shape() -> list[Any]:

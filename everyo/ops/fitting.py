@@ -6,11 +6,11 @@ from typing import Any
 
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.errors import ArgumentError, CompileError, ShapeError, describe
 from everyo.ops.axes import as_flag, as_integer, is_one_of
 from everyo.ops.contraction import outer
 from everyo.ops.creation import as_tensor, as_tensors, weak
-from everyo.ops.known import held
+from everyo.ops.known import held, look
 from everyo.ops.linalg.eigen import eigvals
 from everyo.ops.linalg.least_squares import lstsq
 from everyo.ops.linalg.solving import inv
@@ -185,6 +185,8 @@ def roots(p: Any, /) -> Tensor:
     if values is not None:
         lead = op.equal(op.cumsum(op.not_equal(values, 0), axis=0, reverse=False), 0)
         p = op.getitem(p, index=(slice(int(op.count_nonzero(lead, axis=None, keepdims=False)), None),))
+    elif p.size:
+        look(_check_degree, op.getitem(p, index=(0,)))
     n = p.size - 1
     if n < 1:
         wide = p.backend.xp.result_type(p.dtype, "complex64")
@@ -192,6 +194,17 @@ def roots(p: Any, /) -> Tensor:
     row = -op.getitem(p, index=(slice(1, None),)) / op.getitem(p, index=(slice(0, 1),))
     below = p.backend.asarray(p.backend.xp.eye(n - 1, n), p.dtype, p.device)
     return eigvals(op.concat(op.reshape(row, shape=(1, n)), as_tensor(below), axis=0))
+
+
+def _check_degree(first: Any) -> None:
+    if not first:
+        raise CompileError(
+            "the first coefficient is 0, and so the number of roots depends on values",
+            operation="roots",
+            expected="a first coefficient other than 0 in a compiled function",
+            found="0",
+            remedy="leave out leading zeros, or call roots outside of the compiled function",
+        )
 
 
 @explained

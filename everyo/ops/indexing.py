@@ -328,6 +328,9 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     GraphStateError
         If `x` is a leaf that requires grad and recording is on.
     """
+    if _unknown_mask(x, index) and not index.ndim:  # all or nothing
+        x.assign(op.where(index, op.index_update(x, _assigned(x, value), index=(Ellipsis,)), x))
+        return
     if _unknown_mask(x, index) and (type(value) in WEAK or getattr(value, "shape", None) == ()):
         value = _in_dtype_of(x, _assigned(x, value))
         mask = op.reshape(index, shape=(*index.shape, *(1,) * (x.ndim - index.ndim)))
@@ -353,7 +356,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
 
 def _unknown_mask(x: Tensor, index: Any) -> bool:
     """Whether an index is a mask whose number of elements depends on the example, or on the run."""
-    if not isinstance(index, Tensor) or index.dtype.kind != "b" or not index.ndim:
+    if not isinstance(index, Tensor) or index.dtype.kind != "b":
         return False
     fits = tuple(index.shape) == tuple(x.shape[: index.ndim])
     return fits and (index.level > 0 or staging.get() is not None)

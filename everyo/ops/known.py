@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from everyo.core.device import backend_for, backend_of
 from everyo.core.operands import array_from, tensors_in
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.core.traced import staging
+from everyo.core.traced import Traced, innermost, staging
 from everyo.errors import EveryOError
 
 
@@ -27,6 +28,34 @@ def held(x: Tensor, operation: str) -> Any:
         return x.concrete(operation)
     except EveryOError:
         return None
+
+
+def look(check: Callable[..., None], *values: Any) -> None:
+    """Call a check with the arrays of values: now, or whenever the program that is traced comes there.
+
+    It must not hold on to tensors. Of a batch nothing is asked: a branch may not take all of its examples.
+    """
+    tracer = staging.get()
+    if any(map(_in_batch, values)):
+        return
+    if tracer is None:
+        check(*map(innermost, values))
+        return
+
+    def checked(*arrays: Any) -> tuple[()]:
+        check(*arrays)
+        return ()
+
+    tracer.python(checked, [tracer.beneath(x) or tracer.operand(x) for x in values])
+
+
+def _in_batch(x: Any) -> bool:
+    """Whether a value is one of a batch, at any level."""
+    while isinstance(x, (Tensor, Traced)):
+        if isinstance(x, Traced) and x.batched:
+            return True
+        x = x.data if isinstance(x, Tensor) else x.below
+    return False
 
 
 def fixed(value: Any, operation: str) -> Any:

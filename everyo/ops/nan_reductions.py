@@ -15,7 +15,7 @@ from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.extremes import extreme_rules, require_elements
 from everyo.ops.families import primitive
-from everyo.ops.known import anywhere, is_known
+from everyo.ops.known import anywhere, is_known, look
 from everyo.ops.reductions import Axis, AxisParam, prod, reduce, reduction_samples
 from everyo.ops.reductions import sum as total
 from everyo.ops.scans import cumprod, cumsum
@@ -409,13 +409,19 @@ def _searchable(x: Any, axis: int | None, least: float, operation: str) -> Tenso
         return x
     axes = None if axis is None else (normalize_axis(axis, x.ndim, operation),)
     void = op.isnan(x)
-    if is_known(x) and x.size and anywhere(op.all(void.data, axis=axes, keepdims=False)):
-        raise ShapeError(
-            "there is no element but NaN to choose from",
-            operation=operation,
-            inputs=describe(x),
-            expected="a number along the axis",
-            found="NaN alone",
-            remedy="leave such rows out, or give them a value first: eo.where(eo.isnan(x), v, x)",
-        )
+    inputs = describe(x)
+
+    def check(void: Any) -> None:
+        if anywhere(void):
+            raise ShapeError(
+                "there is no element but NaN to choose from",
+                operation=operation,
+                inputs=inputs,
+                expected="a number along the axis",
+                found="NaN alone",
+                remedy="leave such rows out, or give them a value first: eo.where(eo.isnan(x), v, x)",
+            )
+
+    if x.size and x.dtype.kind in "fc":
+        look(check, op.all(void, axis=axes, keepdims=False))
     return instead_of_nan(x, least)

@@ -16,7 +16,7 @@ from everyo.ops import elements_by_rank  # noqa: F401  its primitives
 from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.docstrings import F, described
-from everyo.ops.known import anywhere, fixed, is_known
+from everyo.ops.known import anywhere, everywhere, fixed, is_known, look
 from everyo.ops.quantile_places import CONTINUOUS, DISCRETE, Place
 from everyo.ops.signatures import explained
 from everyo.ops.weighted_quantiles import checked_weights
@@ -58,16 +58,23 @@ def _levels(q: Any, x: Tensor, scale: float, operation: str) -> tuple[Any, Any]:
         )
     free = q.grad_node is not None or not is_known(q)
     q = op.astype(q if free else q.data, dtype=as_dtype("float64"))
-    known = q if not free else q.data if is_known(q) else known
-    if known is not None and not bool(x.backend.xp.all((known >= 0) & (known <= scale))):
-        raise ArgumentError(
-            "a probability is outside its range",
-            operation=operation,
-            inputs=describe(x),
-            expected=f"numbers from 0 to {scale:g}",
-            found=str(known.tolist()),
-            remedy="percentile counts from 0 to 100, quantile from 0 to 1",
-        )
+    inputs = describe(x)
+
+    def check(levels: Any) -> None:
+        if not everywhere((levels >= 0) & (levels <= scale)):
+            raise ArgumentError(
+                "a probability is outside its range",
+                operation=operation,
+                inputs=inputs,
+                expected=f"numbers from 0 to {scale:g}",
+                found=str(levels.tolist()),
+                remedy="percentile counts from 0 to 100, quantile from 0 to 1",
+            )
+
+    if known is None:
+        look(check, q)
+    else:
+        check(known)
     return q if scale == 1 else q / scale, dtype
 
 

@@ -10,13 +10,12 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.arithmetic import power
 from everyo.ops.axes import as_integer, normalize_shape
-from everyo.ops.choosing import known
 from everyo.ops.creation import as_tensor, as_tensors, made
+from everyo.ops.known import everywhere, look
 from everyo.ops.ranges import is_plain, linspace
 from everyo.ops.shape import broadcast_arrays, expand_dims
 from everyo.ops.signatures import composed
 from everyo.ops.transposition import moveaxis
-from everyo.ops.truth import all as every
 
 __all__ = ["geomspace", "logspace", "tri"]
 
@@ -125,7 +124,7 @@ def geomspace(
     Raises
     ------
     ArgumentError
-        If an end is 0, or the signs differ; under `vmap` and in a compiled function the result is then NaN.
+        If an end is 0, or the signs differ; under `vmap` nobody looks.
     ShapeError
         If the ends do not broadcast, or `num` is negative.
     IndexingError
@@ -143,15 +142,18 @@ def geomspace(
     """
     ends = [float(end) if isinstance(end, int) else end for end in (start, stop)]
     first, last = as_tensors(ends, "geomspace")
-    seen = known(first) and known(last)
-    if seen and not _common_ratio(first.detach(), last.detach()):
-        raise ArgumentError(
-            "these ends have no common ratio",
-            operation="geomspace",
-            expected="ends other than 0, of the same sign if they are real",
-            found=f"{start} to {stop}",
-            remedy="use eo.linspace, or complex numbers",
-        )
+
+    def check(first: Any, last: Any) -> None:
+        if not _common_ratio(first, last):
+            raise ArgumentError(
+                "these ends have no common ratio",
+                operation="geomspace",
+                expected="ends other than 0, of the same sign if they are real",
+                found=f"{first} to {last}",
+                remedy="use eo.linspace, or complex numbers",
+            )
+
+    look(check, first, last)
     ratio = last / first
     precision = ratio.backend.xp.finfo(ratio.dtype).dtype
     weights = linspace(0.0, 1.0, num, endpoint=endpoint, dtype=precision, device=device)
@@ -160,12 +162,12 @@ def geomspace(
     return progression if dtype is None else progression.astype(dtype, copy=False)
 
 
-def _common_ratio(first: Tensor, last: Tensor) -> bool:
-    """Whether numbers lie between these two whose quotients are equal: in the reals, of the same sign."""
+def _common_ratio(first: Any, last: Any) -> bool:
+    """Whether between these arrays lie numbers whose quotients are equal: in the reals, of the same sign."""
     some = (first != 0) & (last != 0)
     if first.dtype.kind == "c" or last.dtype.kind == "c":
-        return bool(every(some))
-    return bool(every(some & ((first > 0) == (last > 0))))
+        return everywhere(some)
+    return everywhere(some & ((first > 0) == (last > 0)))
 
 
 def tri(

@@ -16,7 +16,7 @@ from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.ops.axes import as_flag, normalize_axes
 from everyo.ops.creation import as_tensors, real_number
 from everyo.ops.families import primitive
-from everyo.ops.known import anywhere, is_known
+from everyo.ops.known import anywhere, look
 from everyo.ops.norms import along_direction, direction, in_range
 from everyo.ops.reductions import (
     Axis,
@@ -400,15 +400,20 @@ def average(
     real = x.backend.xp.finfo(total.dtype).dtype  # as NumPy's sum of the weights
     fine = weights if weights.dtype in (real, total.dtype) else op.astype(weights, dtype=real)
     divisor = reduce(op.sum, fine, axis, keepdims)
-    if is_known(divisor) and anywhere(divisor.data == 0):
-        raise ArgumentError(
-            "the weights sum to zero",
-            operation="average",
-            inputs=describe(x, weights),
-            expected="sums other than 0",
-            found="0",
-            remedy="leave empty groups out, or take eo.where(total == 0, 0, sums / total) of the two sums",
-        )
+    inputs = describe(x, weights)
+
+    def check(divisor: Any) -> None:
+        if anywhere(divisor == 0):
+            raise ArgumentError(
+                "the weights sum to zero",
+                operation="average",
+                inputs=inputs,
+                expected="sums other than 0",
+                found="0",
+                remedy="leave empty groups out, or divide the sums: eo.where(total == 0, 0, sums / total)",
+            )
+
+    look(check, divisor)
     found = op.astype(total / divisor, dtype=float16) if half else total / divisor
     return (found, op.astype(divisor, dtype=found.dtype)) if returned else found
 

@@ -10,7 +10,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
 from everyo.ops.creation import as_tensor, weak
 from everyo.ops.joining import stack
-from everyo.ops.known import anywhere, everywhere, is_known
+from everyo.ops.known import anywhere, everywhere, look
 from everyo.ops.scans import cumsum
 from everyo.ops.sorting import argsort
 from everyo.ops.statistics import spread_weights
@@ -48,15 +48,20 @@ def checked_weights(weights: Any, x: Tensor, axis: Any, method: str, operation: 
             remedy="take their real part",
         )
     weights = spread_weights(op.astype(weights, dtype=float64), x, axis, operation)
-    if is_known(weights) and anywhere(op.less(weights.data, 0)):
-        raise ArgumentError(
-            "a weight is negative",
-            operation=operation,
-            inputs=describe(x, weights),
-            expected="weights of at least 0",
-            found="a negative one",
-            remedy="leave elements out by the weight 0",
-        )
+    inputs = describe(x, weights)
+
+    def check(weights: Any) -> None:
+        if anywhere(weights < 0):
+            raise ArgumentError(
+                "a weight is negative",
+                operation=operation,
+                inputs=inputs,
+                expected="weights of at least 0",
+                found="a negative one",
+                remedy="leave elements out by the weight 0",
+            )
+
+    look(check, weights)
     return weights
 
 
@@ -73,15 +78,20 @@ def ranks(x: Tensor, q: Any, weights: Tensor, skipna: bool, operation: str) -> T
     fits = op.logical_and(op.isfinite(last), last > 0)
     if skipna and x.dtype.kind == "f":  # nothing to weigh
         fits = op.logical_or(fits, op.all(op.isnan(x), axis=(x.ndim - 1,), keepdims=True))
-    if is_known(last) and not everywhere(fits.data):
-        raise ArgumentError(
-            "the weights do not add up to a positive number",
-            operation=operation,
-            inputs=describe(x, weights),
-            expected="finite weights, of which one is positive",
-            found="zeros alone, or NaN or infinities",
-            remedy="leave out what has no weight",
-        )
+    inputs = describe(x, weights)
+
+    def check(fits: Any) -> None:
+        if not everywhere(fits):
+            raise ArgumentError(
+                "the weights do not add up to a positive number",
+                operation=operation,
+                inputs=inputs,
+                expected="finite weights, of which one is positive",
+                found="zeros alone, or NaN or infinities",
+                remedy="leave out what has no weight",
+            )
+
+    look(check, fits)
     share = op.where(op.equal(share, 0), -1, share / op.where(op.equal(last, 0), 1, last))
     places = [
         op.sum(op.less(share, levels[i]), axis=(x.ndim - 1,), keepdims=False) for i in range(levels.size)

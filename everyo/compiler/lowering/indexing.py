@@ -84,7 +84,7 @@ def _wrapped(b: Builder, array: Value, n: int) -> Value:
             b.require(b.constant(True), _outside(n))
         return b.constant(np.clip(known, 0, max(n - 1, 0)))
     index = b.cast(array, INDEX)
-    if array.dtype.kind == "i":
+    if array.dtype.kind == "i" or array.dtype == np.uint64:  # whose upper half wraps around, as in NumPy
         negative = b.map("less", index, b.constant(0, INDEX))
         index = b.map("where", negative, b.map("add", index, b.constant(n, INDEX)), index)
     last = b.constant(max(n - 1, 0), INDEX)

@@ -1,0 +1,152 @@
+"""Checks of values: a compiled function raises what eager code raises, at each call that brings such."""
+
+import numpy as np
+import pytest
+
+import everyo as eo
+from tests.compiling import agree
+
+X = eo.asarray(np.arange(5.0))
+ZEROS = eo.zeros(5, dtype="float64")
+
+
+def number(value, dtype="float64"):
+    return eo.asarray(np.array(value, dtype))
+
+
+def told(error):
+    """Return what an error says, without the line that it names."""
+    return str(error).partition("\n  at:")[0]
+
+
+def weighted(x, w):
+    return eo.quantile(x, 0.5, weights=w, method="inverted_cdf")
+
+
+def four(first, last):
+    return eo.geomspace(first, last, 4)
+
+
+CASES = {
+    "quantile": (eo.quantile, (X, number(0.5)), (X, number(1.5))),
+    "quantiles": (eo.quantile, (X, number([0.5, 0.1])), (X, number([0.5, -0.1]))),
+    "NaN": (eo.quantile, (X, number(0.5)), (X, number(np.nan))),
+    "integers": (lambda x, q: eo.quantile(x, q, method="lower"), (number([1, 2], int), number(0.5)),
+                 (number([1, 2], int), number(2.0))),
+    "percentile": (eo.percentile, (X, number(50.0)), (X, number(101.0))),
+    "nanquantile": (eo.nanquantile, (X, number(0.5)), (X, number(1.5))),
+    "nanpercentile": (eo.nanpercentile, (X, number(50.0)), (X, number(-1.0))),
+    "negative weights": (weighted, (X, X), (X, X - 1)),
+    "no weights": (weighted, (X, X), (X, ZEROS)),
+    "average": (lambda x, w: eo.average(x, weights=w), (X, X), (X, ZEROS)),
+    "counts": (lambda x, n: eo.cov(x, fweights=n), (X, number([1, 2, 1, 1, 1], int)),
+               (X, number([1, -2, 1, 1, 1], int))),
+    "nanargmax": (eo.nanargmax, (X,), (X * np.nan,)),
+    "nanargmin": (lambda x: eo.nanargmin(x, axis=1), (X[None],), (X[None] * np.nan,)),
+    "choose": (lambda i, x: eo.choose(i, [x, x]), (number([1, 0], int), X[:2]),
+               (number([-1, 0], int), X[:2])),
+    "geomspace from 0": (four, (number(1.0), number(8.0)), (number(0.0), number(8.0))),
+    "geomspace to 0": (four, (number(1.0), number(8.0)), (number(1.0), number(0.0))),
+    "geomspace across 0": (four, (number([1.0, 2.0]), number(8.0)),
+                           (number([1.0, -2.0]), number(8.0))),
+    "complex geomspace": (four, (number(1j, complex), number(-1.0, complex)),
+                          (number(1j, complex), number(0.0, complex))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_are_checked_at_each_call(name):
+    f, good, bad = CASES[name]
+    compiled = eo.compile(f)
+    agree(compiled(*good), f(*good))
+    with pytest.raises(eo.EveryOError) as wanted:
+        f(*bad)
+    with pytest.raises(type(wanted.value)) as found:
+        compiled(*bad)
+    assert told(found.value) == told(wanted.value)
+    agree(compiled(*good), f(*good))
+    assert compiled.cache_info().misses == 1
+
+
+def test_values_are_checked_where_they_are_differentiated():
+    f = eo.compile(lambda q: eo.quantile(X, q))
+    for g in (eo.grad(f), eo.compile(eo.grad(f)), lambda q: eo.jvp(f, (q,), (q,))[1]):
+        assert g(number(0.3)).item() in (4.0, pytest.approx(1.2))
+        with pytest.raises(eo.ArgumentError, match="probability is outside"):
+            g(number(1.3))
+    with pytest.raises(eo.ArgumentError, match="no common ratio"):
+        eo.grad(lambda a: eo.geomspace(a, 1.0, 3).sum())(number(0.0))
+
+
+def test_values_are_checked_in_loops_and_branches():
+    def f(q):
+        return eo.scan(lambda c, q: (c + eo.quantile(X, q), c), number(0.0), q)[0]
+
+    compiled = eo.compile(f)
+    agree(compiled(number([0.1, 0.2])), f(number([0.1, 0.2])))
+    with pytest.raises(eo.ArgumentError, match="probability is outside"):
+        compiled(number([0.1, 1.2]))
+
+    @eo.compile
+    def g(q):
+        return eo.cond(q <= 1, lambda q: eo.quantile(X, q), lambda q: q, q)
+
+    assert g(number(1.5)).item() == 1.5
+    assert g(number(1.0)).item() == 4.0
+
+
+def test_values_of_a_batch_are_not_asked_for():
+    q = number([0.5, 1.5])
+    for f in (eo.vmap(lambda q: eo.quantile(X, q)), eo.compile(eo.vmap(lambda q: eo.quantile(X, q)))):
+        assert f(q)[0].item() == 2.0
+
+
+def test_only_one_number_fills():
+    vector = number([1.0, 2.0, 3.0])
+    for f in (lambda v: eo.full((2, 3), v), lambda v: eo.full_like(v, v), lambda v: eo.full((2, 3), v * 1)):
+        for g in (f, eo.compile(f), eo.grad(lambda v, f=f: f(v).sum())):
+            with pytest.raises(eo.ShapeError, match="must be one number"):
+                g(vector)
+
+
+def test_roots_of_a_polynomial_whose_first_coefficient_is_zero():
+    f = eo.compile(eo.roots)
+    agree(f(number([1.0, -3.0, 2.0])), eo.roots(number([1.0, -3.0, 2.0])))
+    with pytest.raises(eo.CompileError, match="the first coefficient is 0"):
+        f(number([0.0, 1.0, -3.0]))
+
+
+@pytest.mark.parametrize("held", [True, False])
+@pytest.mark.parametrize("value", [5, 5.0, number(5.0), number([5.0, 6.0]), number([[5.0, 6.0]])], ids=repr)
+@pytest.mark.parametrize("shape", [(), (2,), (3, 2)])
+def test_a_mask_without_axes(shape, value, held):
+    def f(x, mask, value):
+        x = eo.clone(x)
+        x[mask] = value
+        return x
+
+    x, mask = eo.ones(shape, dtype="float64"), number(held, bool)
+    if len(shape) < getattr(value, "ndim", 0) and shape != (2,):
+        with pytest.raises(eo.EveryOError):
+            eo.compile(f)(x, mask, value)
+        return
+    agree(eo.compile(f)(x, mask, value), f(x, mask, value))
+    agree(eo.vmap(lambda m: f(x, m, value))(mask[None])[0], f(x, mask, value))
+    slope = eo.grad(lambda x: (f(x, mask, value) ** 2).sum())
+    agree(eo.compile(slope)(x), slope(x))
+
+
+def test_unsigned_indices_wrap_around_as_in_numpy():
+    def write(x, i):
+        x = eo.clone(x)
+        x[i] = 9.0
+        return x
+
+    reads = [lambda x, i: x[i], eo.take, lambda x, i: eo.take_along_axis(x, i, axis=0), write]
+    for f in reads:
+        for i in ([1], [2**64 - 1, 3], [2**64 - 5]):
+            agree(eo.compile(f)(X, number(i, np.uint64)), f(X, number(i, np.uint64)))
+        for i in ([2**63], [2**64 - 6], [5]):
+            for g in (f, eo.compile(f)):
+                with pytest.raises(eo.IndexingError):
+                    g(X, number(i, np.uint64))
