@@ -83,3 +83,19 @@ def test_cotangents_that_are_assembled_keep_negative_zeros():
         return eo.vjp(lambda x: (x[:2], x[3:5], x[4:]), eo.ones_like(x))[1]((-x[:2], -x[3:5], -x[4:]))[0]
 
     exact(f, eo.zeros(7, dtype="float64"))
+
+
+def test_the_cardinal_sine_of_half_precision_is_rounded_once():
+    x = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    x = x[~np.isnan(x)]
+    wide = np.sinc(np.where(np.isinf(x), 1, x).astype(np.float64)).astype(np.float16)
+    found = eo.sinc(eo.asarray(x)).numpy()
+    few = np.abs(x) < 1000  # beyond, NumPy's sine of a multiple of pi is not 0
+    np.testing.assert_allclose(found[few], wide[few], 1e-3, 1e-7)
+    exact(eo.sinc, eo.asarray(x))
+
+
+def test_unwrapped_angles_of_half_precision():
+    x = eo.asarray(np.cumsum(np.random.default_rng(0).uniform(-5, 6, 300)).astype(np.float16))
+    exact(eo.unwrap, x)
+    exact(lambda x: eo.unwrap(x, period=2.0), x)

@@ -41,9 +41,12 @@ def _sinc(xp: Any, x: Any, *, order: int) -> Any:
     """
     if x.dtype.kind not in "fc":
         x = xp.asarray(x, dtype=float)
-    return in_blocks(
-        xp, lambda x: _derivative(xp, x, order), x.dtype, LARGE, x
-    )  # long enough for native sines
+    wide = "float32" if x.dtype.itemsize == 2 else x.dtype  # so that halves are rounded once
+
+    def derivative(x: Any) -> Any:
+        return _derivative(xp, xp.astype(x, wide, copy=False), order)
+
+    return in_blocks(xp, derivative, x.dtype, LARGE, x)  # long enough for native sines
 
 
 def _derivative(xp: Any, x: Any, order: int) -> Any:
