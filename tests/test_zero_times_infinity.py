@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import everyo as eo
+from everyo.core.dispatch import apply
 from everyo.core.registry import primitives
 from everyo.core.repair import _STEEP
 
@@ -128,6 +129,58 @@ def test_programs_repair_what_has_an_infinite_slope_somewhere():
     steep = {p.name for p in elementwise if not all(np.isfinite(s).all() for s in slopes(p))}
     assert steep | AT_INFINITY == _STEEP
     assert not steep & AT_INFINITY
+
+
+GRID = (-math.inf, -1200.0, -2.0, -0.5, -0.0, 0.0, 0.5, 1.0, 1200.0, math.inf)
+
+
+def lost_to_a_cotangent_of_zero(primitive, direction):
+    """Return where a cotangent or tangent of 0 comes out as NaN although the value is none."""
+    values = GRID if len(primitive.input_names) < 3 else GRID[::3]
+    grid = np.meshgrid(*[np.array(values)] * len(primitive.input_names))
+    params = {**(primitive.samples()[0].params if primitive.param_names else {}), **primitive.defaults}
+    rules = primitive.vjp if direction == "reverse" else primitive.jvp
+    for i, rule in enumerate(rules):
+        for place in zip(*(axis.ravel().tolist() for axis in grid), strict=True):
+            if rule is None:
+                continue
+            operands = [eo.tensor(value, dtype=eo.float64) for value in place]
+
+            def f(x, i=i, operands=operands):
+                return apply(primitive, (*operands[:i], x, *operands[i + 1 :]), params)
+
+            if direction == "reverse":
+                x = operands[i].requires_grad_()
+                out = f(x)
+                moved = eo.autograd.grad(out, x, eo.zeros_like(out))[0]
+            else:
+                out, moved = eo.jvp(f, (operands[i],), (eo.zeros_like(operands[i]),))
+            if math.isnan(moved.item()) and not math.isnan(out.item()):
+                yield place
+
+
+POINTWISE = sorted(name for name, p in primitives().items() if p.family == "elementwise")
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("direction", ["reverse", "forward"])
+@pytest.mark.parametrize("name", POINTWISE)
+def test_a_cotangent_of_zero_is_nothing_also_where_no_flag_tells_of_a_nan(name, direction):
+    """SciPy's functions return NaN, as digamma at -inf, without the flag that the engine watches for."""
+    assert list(lost_to_a_cotangent_of_zero(primitives()[name], direction)) == []
+
+
+@np.errstate(all="ignore")
+def test_the_slope_of_gammaln_does_not_count_where_its_value_does_not():
+    x = eo.tensor([-math.inf, -2.0, 0.5], dtype=eo.float64)
+
+    def f(x):
+        return eo.sum(eo.where(x > 0, eo.special.gammaln(x), 0.0))
+
+    for g in (eo.grad(f), eo.vmap(eo.grad(f)), eo.jacfwd(f), eo.compile(eo.grad(f))):
+        np.testing.assert_allclose(g(x).numpy(), [0.0, 0.0, -1.9635100260214235], rtol=1e-14)
+    for h in (eo.hessian(f), eo.jacrev(eo.grad(f)), eo.jacfwd(eo.jacfwd(f))):
+        np.testing.assert_allclose(h(x).numpy(), np.diag([0.0, 0.0, 4.934802200544679]), rtol=1e-14)
 
 
 COMPLEX_POLES = {

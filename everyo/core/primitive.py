@@ -49,9 +49,11 @@ class Plan:
         The positions of the inputs that need a gradient.
     count : int
         The number of inputs of the call.
+    silent : bool
+        Whether its rules may make a NaN without a floating-point flag; see `everyo.core.repair`.
     """
 
-    __slots__ = ("count", "direct", "needed", "origins", "primitive", "pull", "save")
+    __slots__ = ("count", "direct", "needed", "origins", "primitive", "pull", "save", "silent")
 
     def __init__(
         self,
@@ -65,6 +67,7 @@ class Plan:
     ) -> None:
         self.primitive, self.save, self.direct, self.pull = primitive, save, direct, pull
         self.origins, self.needed, self.count = origins, needed, count
+        self.silent = primitive.silent
 
 
 class Primitive:
@@ -99,13 +102,14 @@ class Primitive:
         ``called`` names the one function that it is part of;
         ``constant`` says that the result depends on shapes and dtypes alone, ``jumps`` in which inputs it is
         constant or linear between jumps, ``linear_in`` in which ones it is linear although its rule reads
-        them or the result (positions, or a function of the parameters that returns them).
+        them or the result (positions, or a function of the parameters that returns them);
+        ``silent`` says that its rules may make a NaN without a floating-point flag, as SciPy's functions do.
     """
 
     __slots__ = (
         "batch", "broadcasts", "defaults", "family", "forward", "input_names", "jvp", "kernels",
         "leading", "listed", "missing", "name", "options", "param_names", "plans", "readers", "samples",
-        "variadic", "vjp", "written_out",
+        "silent", "variadic", "vjp", "written_out",
     )  # fmt: skip
 
     def __init__(
@@ -127,6 +131,7 @@ class Primitive:
         self.batch = pointwise if batch is None and family in ("elementwise", "discrete") else batch
         self.family, self.broadcasts, self.missing = family, broadcasts, missing
         self.samples, self.options = samples, options
+        self.silent = bool(options.get("silent"))
         code = forward.__code__
         named = code.co_argcount + code.co_kwonlyargcount
         self.variadic = bool(code.co_flags & _VARARGS)
@@ -294,6 +299,7 @@ def _compile_plan(primitive: Primitive, mask: int, count: int, needed: int) -> P
     if (
         len(wanted) == 1
         and not joint
+        and not primitive.silent
         and len(residuals) < 2
         and rule_arguments(rules[wanted[0]]) == tuple(residuals)
     ):

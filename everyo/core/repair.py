@@ -8,7 +8,8 @@ from typing import Any
 from everyo.core.device import Backend
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
-from everyo.core.traced import staging
+from everyo.core.tensor import Tensor
+from everyo.core.traced import Traced, staging
 
 # Elementwise operations with a slope that is infinite, or none, at finite operands; and some of which that
 # is so at infinite ones: `arctan2`, `hypot`, `logaddexp`, `tan`. A test compares the first with the rules.
@@ -58,8 +59,17 @@ def may_repair(primitive: Primitive, g: Any) -> bool:
     """
     if primitive.family != "elementwise":
         return False
-    steep = primitive.name in _STEEP or (primitive.name in _STEEP_IF_COMPLEX and g.dtype.kind == "c")
-    return steep or staging.get() is None
+    steep = primitive.silent or primitive.name in _STEEP
+    return steep or staging.get() is None or (primitive.name in _STEEP_IF_COMPLEX and g.dtype.kind == "c")
+
+
+def holds_nan(cotangents: Sequence[Any]) -> bool:
+    """Whether cotangents or tangents have a NaN, or may have one: a program's or a transformation's."""
+    for c in cotangents:
+        data = c.data if isinstance(c, Tensor) else c
+        if data is not None and (isinstance(data, Traced) or bool(op.any(op.isnan(data)))):
+            return True
+    return False
 
 
 def repair(cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> list[Any]:

@@ -198,7 +198,7 @@ class Extras:
 class _PassOn:
     """The plan of an `OutputNode`."""
 
-    save = direct = None
+    save, direct, silent = None, None, False
     origins, needed, count = (-3,), (0,), 1  # its residual, the position, is static
     primitive = type("output", (), {"family": "linear", "name": "output"})
 

@@ -13,7 +13,7 @@ from everyo.core.device import Backend, backend_of
 from everyo.core.dispatch import settle, wrap_output
 from everyo.core.modes import current_mode, switched
 from everyo.core.primitive import ALL, OUT, STATIC, Plan
-from everyo.core.repair import may_repair, repair, watch_over
+from everyo.core.repair import holds_nan, may_repair, repair, watch_over
 from everyo.core.tape import FREED, Node
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced
@@ -157,7 +157,7 @@ class Walk:
                         saved = cotangent = None
                         continue
                     cotangents = (cotangent,)
-                if watch.tripped:
+                if watch.tripped or plan.silent:
                     cotangents = self._check(plan, cotangents, g, saved)
                 if node.restore is not None:
                     cotangents = restore(cotangents, node.restore, True)
@@ -237,7 +237,7 @@ class Walk:
                 cotangents = plan.pull(g, saved, node.params)
         else:
             cotangents = plan.pull(g, saved, node.params)
-        if self.watch.tripped:
+        if self.watch.tripped or plan.silent:
             cotangents = self._check(plan, cotangents, g, saved)
         if undo is not None:
             cotangents = restore(cotangents, undo)
@@ -259,7 +259,9 @@ class Walk:
         return _AS_IT_IS if self.nested else switched(grad=self.create_graph)
 
     def _check(self, plan: Plan, cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> Sequence[Any]:
-        """Repair the cotangents of an elementwise rule that made a NaN."""
+        """Repair the cotangents of an elementwise rule that made a NaN, which silent ones do not report."""
+        if not (self.watch.tripped or holds_nan(cotangents)):
+            return cotangents
         self.watch.tripped = False
         return repair(cotangents, g, saved) if may_repair(plan.primitive, g) else cotangents
 

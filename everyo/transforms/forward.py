@@ -8,7 +8,7 @@ from typing import Any
 from everyo.core.modes import begin, current_mode, is_constant
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, no_rule
 from everyo.core.registry import op
-from everyo.core.repair import may_repair, repair, watch_over
+from everyo.core.repair import holds_nan, may_repair, repair, watch_over
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Interpreter, Traced, staging
 from everyo.errors import DTypeError, GraphStateError, describe
@@ -125,7 +125,8 @@ class JVPInterpreter(Interpreter):
         residuals = primitive.reader(rule, len(primals))(params, out, *primals)
         self.watch.tripped = False
         term = rule(t, *residuals)
-        if self.watch.tripped and may_repair(primitive, t):
+        made = self.watch.tripped or (primitive.silent and holds_nan([term]))
+        if made and may_repair(primitive, t):
             (term,) = repair([term], t, residuals)
             if staging.get() is None:  # a traced program would pay for it in every call
                 term = _repaired(term, t, rule(op.ones_like(t), *residuals))

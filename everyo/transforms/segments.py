@@ -133,7 +133,7 @@ class _Rerun:
     """
 
     name = family = "checkpoint"
-    save = direct = None
+    save, direct, silent = None, None, False
     origins = (STATIC, OUT)  # how to run, and a result: a walk that is recorded makes it a tensor
     count = 0
 

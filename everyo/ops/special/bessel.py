@@ -132,7 +132,14 @@ def _scaled_samples() -> list[Sample]:
     ]  # fmt: skip
 
 
-@primitive(_scaled_slope, _scaled_slope, family="elementwise", samples=_scaled_samples, domain=(0.5, 4.0))
+@primitive(
+    _scaled_slope,
+    _scaled_slope,
+    family="elementwise",
+    samples=_scaled_samples,
+    domain=(0.5, 4.0),
+    silent=True,
+)
 def _bessel_i_difference(xp: Any, x: Any, *, n: int, m: int) -> Any:
     """The `m`-th difference ``s[n] - s[n+1]`` in the order of ``s[n] = exp(-x) I(n, x)``, for ``x >= 0``.
 

@@ -38,7 +38,7 @@ def _j_slope(g: Any, v: Any, x: Any) -> Any:
     return g * _but_at_poles(v, x, 0.5 * (op.jv(v - 1, x) - op.jv(v + 1, x)))
 
 
-@elementwise(None, _j_slope, domain=DOMAIN, samples=pairs, missing=NO_ORDER)
+@elementwise(None, _j_slope, domain=DOMAIN, samples=pairs, missing=NO_ORDER, silent=True)
 def jv(xp: Any, v: Any, x: Any) -> Any:
     """Bessel function of the first kind of real order `v`, elementwise.
 
@@ -78,7 +78,7 @@ def _y_slope(g: Any, v: Any, x: Any) -> Any:
     return g * (slope * nan_where(op.logical_and(steep, op.less(v, 0)), x))
 
 
-@elementwise(None, _y_slope, domain=DOMAIN, samples=pairs, missing=NO_ORDER)
+@elementwise(None, _y_slope, domain=DOMAIN, samples=pairs, missing=NO_ORDER, silent=True)
 def yv(xp: Any, v: Any, x: Any) -> Any:
     """Bessel function of the second kind of real order `v`, elementwise.
 
@@ -98,7 +98,7 @@ def _i_slope(g: Any, v: Any, x: Any) -> Any:
     return g * _but_at_poles(v, x, 0.5 * (op.iv(v - 1, x) + op.iv(v + 1, x)))
 
 
-@elementwise(None, _i_slope, domain=DOMAIN, samples=pairs, missing=NO_ORDER)
+@elementwise(None, _i_slope, domain=DOMAIN, samples=pairs, missing=NO_ORDER, silent=True)
 def iv(xp: Any, v: Any, x: Any) -> Any:
     """Modified Bessel function of the first kind of real order `v`, elementwise.
 

@@ -111,6 +111,7 @@ def _log_ratio(xp: Any, x1: Any, x2: Any) -> Any:
     lambda g, x1, x2: -g * _ratio(x1, x2),
     domain=((0.3, 2.0), (0.3, 2.0)),
     samples=_pairs,
+    silent=True,
 )
 def rel_entr(xp: Any, x1: Any, x2: Any) -> Any:
     """Relative entropy ``x1 log(x1 / x2)``, elementwise; 0 where `x1` is 0.
@@ -148,6 +149,7 @@ def _kl_by_second(g: Any, x1: Any, x2: Any) -> Any:
     _kl_by_second,
     domain=((0.3, 2.0), (0.3, 2.0)),
     samples=_pairs,
+    silent=True,
 )
 def kl_div(xp: Any, x1: Any, x2: Any) -> Any:
     """Kullback-Leibler divergence ``x1 log(x1 / x2) - x1 + x2``, elementwise.

@@ -31,7 +31,7 @@ _SHIFT = 12  # what brings an argument into the reach of the asymptotic series
 _SHORT = 4  # the highest order for which that series takes `_SHIFT`
 
 
-@elementwise(lambda g, x: g * op.digamma(x), domain=(0.3, 4.0))
+@elementwise(lambda g, x: g * op.digamma(x), domain=(0.3, 4.0), silent=True)
 def gammaln(xp: Any, x: Any) -> Any:
     """Logarithm of the absolute value of the gamma function, elementwise: ``d gammaln(x) = digamma(x) dx``.
 
@@ -292,6 +292,7 @@ _DIFFERENCE = (_difference_by_a, _difference_by_b)
     broadcasts=True,
     domain=((0.3, 4.0), (0.3, 4.0)),
     samples=_difference_samples,
+    silent=True,
 )
 def _polygamma_difference(xp: Any, a: Any, b: Any, *, n: int = 0) -> Any:
     """``polygamma(n, a + b) - polygamma(n, a)``, accurate also where `b` is small beside `a`.
@@ -358,6 +359,7 @@ def _powers(y: Any, b: Any, m: int) -> Any:
     lambda g, x1, x2, out: g * (-out * op.polygamma_difference(x1, x2, n=0)),
     lambda g, x1, x2, out: g * (-out * op.polygamma_difference(x2, x1, n=0)),
     domain=(0.3, 4.0),
+    silent=True,
 )
 def beta(xp: Any, x1: Any, x2: Any) -> Any:
     """Beta function ``gamma(x1) gamma(x2) / gamma(x1 + x2)``, elementwise.
@@ -378,6 +380,7 @@ def beta(xp: Any, x1: Any, x2: Any) -> Any:
     lambda g, x1, x2: -g * op.polygamma_difference(x1, x2, n=0),
     lambda g, x1, x2: -g * op.polygamma_difference(x2, x1, n=0),
     domain=(0.3, 4.0),
+    silent=True,
 )
 def betaln(xp: Any, x1: Any, x2: Any) -> Any:
     """Logarithm of the absolute value of `beta`, elementwise.

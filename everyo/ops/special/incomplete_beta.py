@@ -260,7 +260,7 @@ def _density_by_x(g: Any, x1: Any, x2: Any, x3: Any, out: Any) -> Any:
     return g * op.where(finite, at_end, op.where(zero, -out, op.where(one, out, inside)))
 
 
-@elementwise(_density_by_a, _density_by_b, _density_by_x, domain=_DOMAIN, samples=_triples)
+@elementwise(_density_by_a, _density_by_b, _density_by_x, domain=_DOMAIN, samples=_triples, silent=True)
 def _beta_density(xp: Any, x1: Any, x2: Any, x3: Any) -> Any:
     """``x**(a-1) (1-x)**(b-1) / beta(a, b)`` for a = `x1`, b = `x2`, x = `x3`."""
 
@@ -308,6 +308,7 @@ _RULES = (_by_a, _by_b, _by_x)
     broadcasts=True,
     domain=_DOMAIN,
     samples=_ordered_triples,
+    silent=True,
 )
 def _betainc_by_parameters(xp: Any, a: Any, b: Any, x: Any, *, i: int = 1, j: int = 0) -> Any:
     """Derivative of orders `i` in a and `j` in b of the incomplete beta function."""
@@ -324,6 +325,7 @@ def _betainc_by_parameters(xp: Any, a: Any, b: Any, x: Any, *, i: int = 1, j: in
     lambda g, x1, x2, x3: g * op.beta_density(x1, x2, x3),
     domain=_DOMAIN,
     samples=_triples,
+    silent=True,
 )
 def betainc(xp: Any, x1: Any, x2: Any, x3: Any) -> Any:
     """Regularized incomplete beta function of a = `x1`, b = `x2` and x = `x3`, elementwise.

@@ -68,7 +68,7 @@ def _density_by_x(g: Any, x1: Any, x2: Any, out: Any) -> Any:
     return g * op.where(end, at_end, out * ((x1 - 1 - inner) / inner))
 
 
-@elementwise(_density_by_a, _density_by_x, domain=_DOMAIN, samples=_pairs)
+@elementwise(_density_by_a, _density_by_x, domain=_DOMAIN, samples=_pairs, silent=True)
 def _gamma_density(xp: Any, x1: Any, x2: Any) -> Any:
     """``x**(a-1) exp(-x) / gamma(a)`` for a = `x1`, x = `x2`."""
 
@@ -200,6 +200,7 @@ def _first_integral(xp: Any, a: Any, x: Any, start: Any, length: Any) -> Any:
     lambda g, x1, x2: g * op.gamma_density(x1, x2),
     domain=_DOMAIN,
     samples=_pairs,
+    silent=True,
 )
 def gammainc(xp: Any, x1: Any, x2: Any) -> Any:
     """Regularized lower incomplete gamma function P(a, x) for a = `x1`, x = `x2`, elementwise.
@@ -225,6 +226,7 @@ def gammainc(xp: Any, x1: Any, x2: Any) -> Any:
     lambda g, x1, x2: -g * op.gamma_density(x1, x2),
     domain=_DOMAIN,
     samples=_pairs,
+    silent=True,
 )
 def gammaincc(xp: Any, x1: Any, x2: Any) -> Any:
     """Regularized upper incomplete gamma function ``1 - gammainc(x1, x2)``, elementwise.

@@ -154,7 +154,7 @@ def _huber_by_r(g: Any, delta: Any, r: Any) -> Any:
     return g * (slope * nan_where(op.less(delta, 0), delta))
 
 
-@elementwise(_huber_by_delta, _huber_by_r, domain=((0.4, 1.5), (-2.0, 2.0)))
+@elementwise(_huber_by_delta, _huber_by_r, domain=((0.4, 1.5), (-2.0, 2.0)), silent=True)
 def huber(xp: Any, delta: Any, r: Any) -> Any:
     """Huber's loss, ``r**2 / 2`` where ``|r| <= delta``, else ``delta (|r| - delta / 2)``, elementwise.
 
@@ -186,7 +186,7 @@ def _pseudo_by_r(g: Any, delta: Any, r: Any) -> Any:
     return g * (r / _radius(delta, r) * delta * nan_where(op.less(delta, 0), delta))
 
 
-@elementwise(_pseudo_by_delta, _pseudo_by_r, domain=((0.4, 1.5), (-2.0, 2.0)))
+@elementwise(_pseudo_by_delta, _pseudo_by_r, domain=((0.4, 1.5), (-2.0, 2.0)), silent=True)
 def pseudo_huber(xp: Any, delta: Any, r: Any) -> Any:
     """Smooth relative of Huber's loss, ``delta**2 (sqrt(1 + (r / delta)**2) - 1)``, elementwise.
 

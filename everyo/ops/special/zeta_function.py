@@ -44,6 +44,7 @@ _RULES = (_zeta_by_x, _zeta_by_q)
     broadcasts=True,
     domain=((1.5, 4.0), (0.5, 3.0)),
     samples=_zeta_samples,
+    silent=True,
 )
 def _zeta(xp: Any, x: Any, q: Any, *, order: int = 0) -> Any:
     """Derivative of this order in `x` of the sum of ``(k + q)**-x``."""
