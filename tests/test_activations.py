@@ -52,6 +52,50 @@ def test_values_and_derivatives_against_mpmath(name):
     np.testing.assert_allclose(tangent.numpy(), first.detach().numpy(), rtol=1e-14)
 
 
+def forward(f):
+    return lambda x: eo.jvp(f, (x,), (eo.ones_like(x),))[1]
+
+
+def reverse(f):
+    return eo.grad(lambda x: f(x).sum())
+
+
+ORDERS = {
+    "reverse over reverse": (lambda f: reverse(reverse(f)), 2),
+    "forward over reverse": (lambda f: forward(reverse(f)), 2),
+    "reverse over forward": (lambda f: reverse(forward(f)), 2),
+    "forward over forward": (lambda f: forward(forward(f)), 2),
+    "hessian": (lambda f: lambda x: eo.diagonal(eo.hessian(lambda x: f(x).sum())(x)), 2),
+    "third, reverse": (lambda f: reverse(reverse(reverse(f))), 3),
+    "third, forward": (lambda f: forward(forward(forward(f))), 3),
+}
+FAR = [sign * size for size in (1e-8, 0.5, 5.0, 20.0, 30.0, 36.0, 40.0, 100.0, 700.0) for sign in (1, -1)]
+
+
+@pytest.fixture(scope="module")
+def exact_derivatives():
+    """Derivatives to the third at the points of FAR, of what reads its operand for them."""
+    found = {}
+    for name in sorted(set(SMOOTH) - {"sigmoid"}):  # whose slope is that of the result as it is rounded
+        gauss = name == "gelu"
+        with mp.workdps(350 if gauss else 700):
+            step = mp.mpf(10) ** (-80 if gauss else -150)
+            found[name] = {
+                order: [float(mp.diff(SMOOTH[name][1], mp.mpf(point), order, h=step)) for point in FAR]
+                for order in (2, 3)
+            }
+    return found
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, eo.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize("modes", ORDERS)
+@pytest.mark.parametrize("name", sorted(set(SMOOTH) - {"sigmoid"}))
+def test_higher_derivatives_keep_their_digits_far_out(name, modes, transform, exact_derivatives):
+    derivative, order = ORDERS[modes]
+    found = transform(derivative(SMOOTH[name][0]))(eo.tensor(np.array(FAR))).numpy()
+    np.testing.assert_allclose(found, exact_derivatives[name][order], rtol=1e-13, atol=1e-306)
+
+
 @pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_single_precision_stays_and_saturates_quietly(name, dtype):

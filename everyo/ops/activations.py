@@ -98,7 +98,12 @@ def sigmoid(xp: Any, x: Any) -> Any:
     return xp.sigmoid(x)
 
 
-@elementwise(fused(lambda g, x: g * (op.logistic(x) * op.logistic(-x))))
+@elementwise(fused(lambda g, x, out: -g * (out * op.tanh(0.5 * x))))
+def _logistic_derivative(xp: Any, x: Any) -> Any:
+    return xp.sigmoid(x) * xp.sigmoid(-x)  # one minus the first would lose its digits
+
+
+@elementwise(fused(lambda g, x: g * op.logistic_derivative(x)))
 def _logistic(xp: Any, x: Any) -> Any:
     """`sigmoid` as a slope: its own slopes, of second derivatives, have all digits where it is next to 1."""
     return xp.sigmoid(x)
@@ -197,12 +202,17 @@ def log_sigmoid(x: Any, /) -> Tensor:
 
 
 @fused
-def _silu_slope(g: Any, x: Any) -> Any:
-    s = op.sigmoid(x)
-    return g * (s * (1 + x * (1 - s)))
+def _silu_bend(g: Any, x: Any) -> Any:
+    return g * (op.logistic_derivative(x) * (2 - x * op.tanh(0.5 * x)))
 
 
-@elementwise(_silu_slope)
+@elementwise(_silu_bend)
+def _silu_derivative(xp: Any, x: Any) -> Any:
+    s = xp.sigmoid(x)
+    return s * (1 + x * (1 - s))
+
+
+@elementwise(fused(lambda g, x: g * op.silu_derivative(x)))
 def silu(xp: Any, x: Any) -> Any:
     """``x * sigmoid(x)``, elementwise; also called swish.
 
@@ -250,14 +260,25 @@ _SATURATED = 30.0  # there the sigmoid is 0 or 1, and the cube does not overflow
 
 
 @fused
-def _gelu_tanh_slope(g: Any, x: Any) -> Any:
+def _gelu_tanh_bend(g: Any, x: Any) -> Any:
     x = op.clip(x, -_SATURATED, _SATURATED)
     square = x * x
-    s = op.sigmoid(_STEEPNESS * x * (1 + _BEND * square))
-    return g * (s * (1 + _STEEPNESS * x * (1 - s) * (1 + 3 * _BEND * square)))
+    inner = _STEEPNESS * x * (1 + _BEND * square)
+    slope = _STEEPNESS * (1 + 3 * _BEND * square)
+    density = op.logistic_derivative(inner)  # first of all factors, so that none overflows in half precision
+    bend = density * slope * (2 - x * slope * op.tanh(0.5 * inner))
+    return g * (bend + density * ((6 * _BEND * _STEEPNESS) * square))
 
 
-@elementwise(_gelu_tanh_slope)
+@elementwise(_gelu_tanh_bend)
+def _gelu_tanh_derivative(xp: Any, x: Any) -> Any:
+    x = xp.clip(x, -_SATURATED, _SATURATED)
+    square = x * x
+    s = xp.sigmoid(_STEEPNESS * x * (1 + _BEND * square))
+    return s * (1 + _STEEPNESS * x * (1 - s) * (1 + 3 * _BEND * square))
+
+
+@elementwise(fused(lambda g, x: g * op.gelu_tanh_derivative(x)))
 def _gelu_tanh(xp: Any, x: Any) -> Any:
     if x.size >= LARGE and (found := accelerated("gelu_tanh", x)) is not None:
         return found

@@ -288,6 +288,20 @@ def _silu(b: Builder, op: Op, x: Value) -> Value:
     return b.map("multiply", x, b.map("sigmoid", x))
 
 
+@lowering("logistic_derivative")
+def _logistic_derivative(b: Builder, op: Op, x: Value) -> Value:
+    (x,) = matched(b, op, (x,), op.out.dtype)
+    return b.map("multiply", b.map("sigmoid", x), b.map("sigmoid", b.map("negative", x)))
+
+
+@lowering("silu_derivative")
+def _silu_derivative(b: Builder, op: Op, x: Value) -> Value:
+    (x,) = matched(b, op, (x,), op.out.dtype)
+    one, s = b.constant(1, x.dtype), b.map("sigmoid", x)
+    bent = b.map("multiply", x, b.map("subtract", one, s))
+    return b.map("multiply", s, b.map("add", one, bent))
+
+
 @lowering("leaky_relu")
 def _leaky_relu(b: Builder, op: Op, x: Value) -> Value:
     (x,) = matched(b, op, (x,), op.out.dtype)
@@ -320,11 +334,9 @@ def _softsign(b: Builder, op: Op, x: Value) -> Value:
     return b.map("where", b.map("isinf", x), b.map("sign", x), near)
 
 
-@lowering("gelu_tanh")
-def _gelu_tanh(b: Builder, op: Op, x: Value) -> Value:
+def _gelu_gate(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+    """Return the clipped operand, its bent square ``0.044715 x**2`` and the sigmoid of the approximation."""
     from everyo.ops import activations as formula
-
-    (x,) = matched(b, op, (x,), op.out.dtype)
 
     def number(value: float) -> Value:
         return b.constant(value, x.dtype)
@@ -333,4 +345,23 @@ def _gelu_tanh(b: Builder, op: Op, x: Value) -> Value:
     bent = b.map("multiply", b.map("multiply", number(formula._BEND), near), near)
     inner = b.map("multiply", number(formula._STEEPNESS), near)
     inner = b.map("multiply", inner, b.map("add", number(1), bent))
-    return b.map("multiply", x, b.map("sigmoid", inner))
+    return near, bent, b.map("sigmoid", inner)
+
+
+@lowering("gelu_tanh")
+def _gelu_tanh(b: Builder, op: Op, x: Value) -> Value:
+    (x,) = matched(b, op, (x,), op.out.dtype)
+    return b.map("multiply", x, _gelu_gate(b, x)[2])
+
+
+@lowering("gelu_tanh_derivative")
+def _gelu_tanh_derivative(b: Builder, op: Op, x: Value) -> Value:
+    from everyo.ops import activations as formula
+
+    (x,) = matched(b, op, (x,), op.out.dtype)
+    near, bent, s = _gelu_gate(b, x)
+    one = b.constant(1, x.dtype)
+    slope = b.map("add", one, b.map("multiply", b.constant(3, x.dtype), bent))
+    slope = b.map("multiply", b.map("subtract", one, s), slope)
+    slope = b.map("multiply", b.map("multiply", b.constant(formula._STEEPNESS, x.dtype), near), slope)
+    return b.map("multiply", s, b.map("add", one, slope))
