@@ -71,6 +71,21 @@ SMOOTH = {
     "corrcoef dtype": (lambda np_, x: np_.corrcoef(x, dtype="float64"), M),
     "cross axes": (lambda np_, x: np_.cross(x, x.T[:, ::-1] * 2.0, axisb=0, axisc=0), M),
     "cross axisa": (lambda np_, x: np_.cross(x.T, x[::-1], axisa=0), M),
+    "einsum dtype": (lambda np_, x: np.einsum("ij,kj->ik", x, x, dtype="complex128", order="F").real, M),
+    "einsum lists dtype": (lambda np_, x: np.einsum(x, [0, 1], x, [2, 1], [0, 2], dtype="float64"), M),
+    "vecdot axis": (lambda np_, x: np.vecdot(x, x * x, axis=0), M),
+    "vecdot keepdims": (lambda np_, x: np.vecdot(x, x * x, axis=0, keepdims=True), M),
+    "vecdot axes": (lambda np_, x: np.vecdot(x, x.T, axes=[0, 1]), M),
+    "vecdot axes keepdims": (lambda np_, x: np.vecdot(x, x, axes=[0, 0, 0], keepdims=True), M),
+    "matmul axes": (lambda np_, x: np.matmul(x, x * x, axes=[(1, 0), (0, 1), (1, 0)]), M),
+    "matmul vector axes": (lambda np_, x: np.matmul(x, x[0] * x[1], axes=[(0, 1), 0, 0]), M),
+    "matvec axes": (lambda np_, x: np.matvec(x, x * x, axes=[(1, 0), (0,), (0,)]), M),
+    "vecmat axes": (lambda np_, x: np.vecmat(x * x, x, axes=[1, (1, 0), 1]), M),
+    "fftn twice": (lambda np_, x: np_.fft.fftn(x, axes=(0, 1, 0)).real, M),
+    "fftn twice lengths": (lambda np_, x: np_.fft.fftn(x, s=(3, 4), axes=(1, 1)).imag, M),
+    "ifft2 twice": (lambda np_, x: np_.fft.ifft2(x, axes=(1, 1), norm="ortho").real, M),
+    "rfftn twice": (lambda np_, x: np_.fft.rfftn(x, axes=(0, 1, 1)).real, M),
+    "irfftn twice": (lambda np_, x: np_.fft.irfftn(x, axes=(1, 0, 1)), M),
     "einsum optimize": (lambda np_, x: np_.einsum("ij,kj->ik", x, x, optimize=True), M),
     "linspace retstep": (lambda np_, x: np_.linspace(x[0], 1.0, 5, retstep=True, endpoint=False), M),
     "meshgrid sparse": (lambda np_, x: np_.meshgrid(x[0], x[1, :2], sparse=True), M),
@@ -438,3 +453,22 @@ def test_item_refuses_an_index_that_is_not_there():
     for index, error in (((4,), eo.IndexingError), ((0, 1), eo.ShapeError), ((0.5,), eo.EveryOError)):
         with pytest.raises(error):
             x.item(*index)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.vecdot(x, x, axes=[0, 0, (0,)]),
+        lambda x: np.vecdot(x, x, axes=0),
+        lambda x: np.matmul(x, x.T, axes=[(0, 1), (0, 1)]),
+        lambda x: np.matvec(x, x[0], axis=0),
+        lambda x: np.matvec(x, x[0], keepdims=True),
+        lambda x: np.vecdot(x, x, axis=5),
+        lambda x: np.einsum("ij->i", x, dtype="float32"),
+    ],
+)
+def test_axes_and_dtypes_that_do_not_fit(call):
+    with pytest.raises((TypeError, ValueError)):  # NumPy refuses them too
+        call(M)
+    with pytest.raises(eo.EveryOError, match="remedy"):
+        call(eo.tensor(M))

@@ -12,6 +12,7 @@ from everyo.core.dtypes import as_dtype, in_double_precision
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, UnsupportedOperationError, describe
 from everyo.guidance.conversions import instead
+from everyo.ops import numpy_gufuncs as gufuncs
 from everyo.ops import partial
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.methods import fitted
@@ -148,10 +149,11 @@ def require_same_kind(name: str, x: Tensor, dtype: Any, weak: bool = False) -> N
 def _call(ufunc: Any, method: str, inputs: Sequence[Any], options: dict[str, Any], out: Any) -> Any:
     function, name = _operation(ufunc, inputs), _name(ufunc)
     dtype, where = options.pop("dtype", None), options.pop("where", True)
+    along = {key: options.pop(key) for key in gufuncs.OPTIONS if key in options}
     _refuse_options(name, inputs, options)
     if dtype is not None:
         inputs = _cast(name, inputs, as_dtype(dtype))
-    result = function(*inputs)
+    result = gufuncs.along(ufunc, name, function, inputs, along) if along else function(*inputs)
     results = result if isinstance(result, tuple) else (result,)
     if dtype is not None and any(x.dtype != as_dtype(dtype) for x in results):
         raise unsupported(name, inputs, f"dtype={dtype}", "convert the result: y.astype(...)")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from everyo.core.dtypes import as_dtype
-from everyo.errors import ArgumentError
+from everyo.errors import ArgumentError, DTypeError, describe
 from everyo.ops.creation import as_tensor
 from everyo.ops.numpy_ufuncs import namespace, require_same_kind, unsupported
 
@@ -54,9 +54,39 @@ def _joined(name: str) -> Callable[..., Any]:
     return call
 
 
+def _einsum(
+    operands: Any = (), dtype: Any = None, casting: str = "safe", order: Any = None, optimize: Any = False
+) -> Any:
+    """Convert the operands to `dtype` first, as NumPy does; an order is one of memory alone."""
+    if dtype is not None:
+        first = 1 if isinstance(operands[0], str) else 0
+        step = 1 if first else 2  # lists of integers stand between the operands otherwise
+        found = list(operands)
+        last = len(found) - len(found) % step if step == 2 else len(found)
+        for i in range(first, last, step):
+            found[i] = _converted(as_tensor(found[i]), as_dtype(dtype), casting)
+        operands = found
+    return namespace().einsum(*operands, optimize=optimize)
+
+
+def _converted(x: Any, dtype: Any, casting: str) -> Any:
+    xp = x.backend.xp
+    if casting != "unsafe" and not xp.can_cast(x.dtype, dtype, casting):
+        raise DTypeError(
+            "an operand would be cast in a way that is not allowed",
+            operation="np.einsum",
+            inputs=describe(x),
+            expected=f"a dtype to which casting={casting!r} leads",
+            found=f"dtype={dtype}",
+            remedy='leave dtype out, or pass casting="same_kind" or "unsafe"',
+        )
+    return x.astype(dtype, copy=False)
+
+
 VARIANTS: dict[str, Callable[..., Any]] = {
     **{name: _sorted(name) for name in ("sort", "argsort")},
     **{name: _joined(name) for name in ("concatenate", "stack", "hstack", "vstack")},
+    "einsum": _einsum,
     "meshgrid": _meshgrid,
     "pad": _pad,
 }

@@ -78,14 +78,14 @@ def _axes(x: Tensor, s: Any, axes: Any, operation: str) -> tuple[tuple[int, ...]
         axes = range(x.ndim if lengths is None else -len(lengths), 0) if lengths else range(x.ndim)
     axes = as_items(axes, "axes", operation)
     places = tuple([normalize_axis(a, x.ndim, operation) for a in axes])
-    if len(set(places)) < len(places) or (lengths is not None and len(lengths) != len(places)):
+    if lengths is not None and len(lengths) != len(places):
         raise ShapeError(
             "lengths and axes do not go together",
             operation=operation,
             inputs=describe(x),
-            expected="different axes, and one length for each",
+            expected="one length for each axis",
             found=f"s={s}, axes={tuple(axes)}",
-            remedy="name each axis once; leave s out for the lengths as they are",
+            remedy="leave s out for the lengths as they are",
         )
     if lengths is None:
         return places, [None] * len(places)
@@ -97,10 +97,23 @@ def _single(n: Any, operation: str) -> tuple[int] | None:
     return None if n is None else (checked_length(n, operation),)
 
 
+def _repeated(
+    x: Tensor, places: tuple[int, ...], lengths: list[int | None]
+) -> list[tuple[tuple[int], tuple[int]]] | None:
+    """Return length and axis of each transform in turn where an axis is named again; None where none is."""
+    if len(set(places)) == len(places):
+        return None
+    return [((x.shape[a] if n is None else n,), (a,)) for a, n in zip(places, lengths, strict=True)]
+
+
 def _transform(x: Any, s: Any, axes: Any, norm: Any, inverse: bool, operation: str) -> Tensor:
     """Return the complex transform along several axes."""
     x, norm = _numbers(x), _checked_norm(norm, operation)
     places, lengths = _axes(x, s, axes, operation)
+    if (turns := _repeated(x, places, lengths)) is not None:
+        for n, axis in reversed(turns):
+            x = _transform(x, n, axis, norm, inverse, operation)
+        return x
     for axis, n in zip(places, lengths, strict=True):
         x = _resized(x, axis, checked_length(x.shape[axis], operation) if n is None else n)
     if not places:
@@ -113,6 +126,11 @@ def _half(x: Any, s: Any, axes: Any, norm: Any, operation: str) -> Tensor:
     x, norm = _numbers(x), _checked_norm(norm, operation)
     places, lengths = _axes(x, s, axes, operation)
     _refuse_no_axis(places, operation)
+    if (turns := _repeated(x, places, lengths)) is not None:
+        x = _half(x, *turns.pop(), norm, operation)
+        for n, axis in reversed(turns):
+            x = _transform(x, n, axis, norm, False, operation)
+        return x
     for axis, n in zip(places, lengths, strict=True):
         x = _resized(x, axis, checked_length(x.shape[axis], operation) if n is None else n)
     x = apply(_rfft, (x,), {"axis": places[-1], "norm": norm})
@@ -127,6 +145,11 @@ def _from_half(x: Any, s: Any, axes: Any, norm: Any, operation: str) -> Tensor:
     places, lengths = _axes(x, s, axes, operation)
     _refuse_no_axis(places, operation)
     *others, last = places
+    if (turns := _repeated(x, places, lengths)) is not None:
+        for n, axis in turns[:-1]:
+            x = _transform(x, n, axis, norm, True, operation)
+        size = 2 * (x.shape[last] - 1) if lengths[-1] is None else lengths[-1]
+        return _from_half(x, (size,), (last,), norm, operation)
     for axis, n in zip(others, lengths, strict=False):
         x = _resized(x, axis, checked_length(x.shape[axis], operation) if n is None else n)
     n = checked_length(2 * (x.shape[last] - 1), operation) if lengths[-1] is None else lengths[-1]
