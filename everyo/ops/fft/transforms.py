@@ -111,8 +111,8 @@ def _transform(x: Any, s: Any, axes: Any, norm: Any, inverse: bool, operation: s
     x, norm = _numbers(x), _checked_norm(norm, operation)
     places, lengths = _axes(x, s, axes, operation)
     if (turns := _repeated(x, places, lengths)) is not None:
-        for n, axis in reversed(turns):
-            x = _transform(x, n, axis, norm, inverse, operation)
+        for turn in reversed(turns):
+            x = _transform(x, *turn, norm, inverse, operation)
         return x
     for axis, n in zip(places, lengths, strict=True):
         x = _resized(x, axis, checked_length(x.shape[axis], operation) if n is None else n)
@@ -128,8 +128,8 @@ def _half(x: Any, s: Any, axes: Any, norm: Any, operation: str) -> Tensor:
     _refuse_no_axis(places, operation)
     if (turns := _repeated(x, places, lengths)) is not None:
         x = _half(x, *turns.pop(), norm, operation)
-        for n, axis in reversed(turns):
-            x = _transform(x, n, axis, norm, False, operation)
+        for turn in reversed(turns):
+            x = _transform(x, *turn, norm, False, operation)
         return x
     for axis, n in zip(places, lengths, strict=True):
         x = _resized(x, axis, checked_length(x.shape[axis], operation) if n is None else n)
@@ -146,8 +146,8 @@ def _from_half(x: Any, s: Any, axes: Any, norm: Any, operation: str) -> Tensor:
     _refuse_no_axis(places, operation)
     *others, last = places
     if (turns := _repeated(x, places, lengths)) is not None:
-        for n, axis in turns[:-1]:
-            x = _transform(x, n, axis, norm, True, operation)
+        for turn in turns[:-1]:
+            x = _transform(x, *turn, norm, True, operation)
         size = 2 * (x.shape[last] - 1) if lengths[-1] is None else lengths[-1]
         return _from_half(x, (size,), (last,), norm, operation)
     for axis, n in zip(others, lengths, strict=False):
