@@ -240,7 +240,8 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> Tensor:
     (4, 3, 2)
     """
     x = as_tensor(x)
-    order = list(range(x.ndim))
-    a, b = (normalize_axis(axis, x.ndim, "swapaxes") for axis in (axis1, axis2))
+    ndim = x.ndim
+    order = list(range(ndim))
+    a, b = normalize_axis(axis1, ndim, "swapaxes"), normalize_axis(axis2, ndim, "swapaxes")
     order[a], order[b] = b, a
     return apply(_transpose, (x,), {"axes": tuple(order)})
