@@ -180,3 +180,27 @@ def test_a_long_graph_is_freed_without_recursion_when_never_walked():
     first = weakref.ref(first)
     del y
     assert first() is None
+
+
+def peak(function):
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_row_that_is_read_keeps_no_cotangent_of_the_whole_alive(create_graph):
+    x = eo.tensor(np.ones((40, 500)), requires_grad=True)
+    y = eo.zeros_like(x)
+    for i in range(1, 40):
+        y[i] = 0.5 * y[i - 1] + x[i]
+    loss = (y * y).sum()
+
+    def differentiate():
+        (g,) = eo.autograd.grad(loss, x, create_graph=create_graph)
+        np.testing.assert_allclose(g[38:].detach().numpy(), np.array([[6.0], [4.0]]) * np.ones((2, 500)))
+
+    assert peak(differentiate) < 8 * x.nbytes

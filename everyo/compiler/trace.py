@@ -17,6 +17,7 @@ import numpy as np
 from everyo.compiler import asked
 from everyo.compiler.attributes import Attributes
 from everyo.compiler.cells import Cell, DataCell, GradientCell, OuterCell
+from everyo.compiler.constants import array_of
 from everyo.compiler.draws import drawn_anew
 from everyo.compiler.gradients import Gradients, unwatch, watch
 from everyo.compiler.graph import Graph, Value
@@ -25,7 +26,7 @@ from everyo.compiler.items import Items
 from everyo.compiler.meeting import ends, in_dtype, in_own, met
 from everyo.compiler.raw import RawData, refuse
 from everyo.compiler.values import Values
-from everyo.core.dispatch import carries_gradient, record, recorded
+from everyo.core.dispatch import apply, carries_gradient, record, recorded
 from everyo.core.dtypes import DIFFERENTIABLE, default_for
 from everyo.core.explaining import explain
 from everyo.core.modes import begin, current_mode, is_constant
@@ -34,7 +35,7 @@ from everyo.core.primitive import Primitive
 from everyo.core.registry import forget_kernels, get_primitive, op, remember_kernels
 from everyo.core.tape import FREED
 from everyo.core.tensor import Tensor, wrap
-from everyo.core.traced import Interpreter, Traced, is_number, require_outer, staging, top_of
+from everyo.core.traced import Interpreter, Traced, is_number, require_outer, staged, staging, top_of
 from everyo.errors import CompileError, EveryOError, describe
 from everyo.guidance.conversions import instead
 from everyo.transforms.custom_values import noting
@@ -99,9 +100,9 @@ class Symbol(Traced):
         return self.value.dtype
 
     def concrete(self, operation: str) -> Any:
-        made = self.value.op
-        if made is not None and made.name == "constant":  # which the function itself has written down
-            return made.params["array"]
+        made = array_of(self.value)
+        if made is not None:
+            return made
         kind = "bool" if operation in ("bool", "__bool__") else "item"
         raise CompileError(
             "the function asks for a value that exists only when the compiled program runs",
@@ -198,6 +199,11 @@ class Tracer(Interpreter):
             return self._custom(primitive, inputs)
         if "inline" in primitive.options:  # a compiled function in a compiled function
             return primitive.options["inline"](*inputs)
+        if primitive.options.get("shaped_by_values"):
+            arrays = [array_of(self.operand(x)) for x in inputs]
+            if all(x is not None for x in arrays):
+                with staged(None):
+                    return self.fixed(apply(primitive, arrays, params))
         values, outs, weak = self.emit(primitive, inputs, params)
         symbols = [Symbol(self, v, weak) for v in outs]
         out: Any = tuple(symbols) if len(symbols) != 1 or primitive.options.get("several") else symbols[0]

@@ -41,7 +41,7 @@ class Scattered(Partial):
     __slots__ = ("arrays", "dense", "dtype", "indices", "shape", "values")
 
     def __init__(self, value: Any, index: Any, arrays: tuple[Any, ...], shape: tuple[int, ...]) -> None:
-        self.values, self.indices, self.arrays = [value], [index], list(arrays)
+        self.values, self.indices, self.arrays = [_without_base(value)], [index], list(arrays)
         self.shape, self.dtype = shape, value.dtype
         self.dense: Any = None  # the sum of all contributions that are no parts
 
@@ -64,6 +64,13 @@ class Scattered(Partial):
         if self.dense is not None:
             values, indices = [self.dense, *values], [(Ellipsis,), *indices]
         return op.assemble(*values, *self.arrays, indices=tuple(indices), shape=self.shape)
+
+
+def _without_base(value: Any) -> Any:
+    """Return a copy of a view of something much larger, which would stay alive as long as the part does."""
+    array = value.data if hasattr(value, "grad_node") else value  # a tensor where the walk is recorded
+    base = getattr(array, "base", None)
+    return value if base is None or getattr(base, "nbytes", 0) <= 2 * array.nbytes else op.copy(value)
 
 
 SMALL = 4096  # elements up to which it is quicker to add cotangents up than to sum each of them
