@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import everyo as eo
+from everyo.testing import check_jvp, gradcheck
 
 INF, NAN = float("inf"), float("nan")
 
@@ -275,8 +276,47 @@ def test_orders_by_name():
     for call in (lambda: np.ravel(eo.asarray(x), "Z"), lambda: np.reshape(eo.asarray(x), 6, "K")):
         with pytest.raises(eo.UnsupportedOperationError, match="order"):
             call()
-    with pytest.raises(eo.DTypeError, match=r"x\.T\.flatten"):
-        eo.asarray(x).flatten("F")
+    for order in "CFcf":
+        for call in (
+            lambda a, order=order: a.flatten(order),
+            lambda a, order=order: a.flatten(order=order),
+            lambda a, order=order: a.ravel(order),
+            lambda a, order=order: a.reshape(3, -1, order=order),
+            lambda a, order=order: a.reshape((3, -1), order=order),
+            lambda a, order=order: a.reshape(-1, order=order),
+            lambda a, order=order: a.copy(order),
+            lambda a, order=order: np.copy(a, order=order),
+            lambda a, order=order: np.zeros_like(a, order=order, subok=False),
+            lambda a, order=order: np.median(a, axis=0, overwrite_input=True),
+            lambda a, order=order: np.percentile(a, 30, overwrite_input=False),
+        ):
+            np.testing.assert_array_equal(call(eo.asarray(x)).numpy(), call(x.copy()))
+    for call in (
+        lambda a: a.ravel("Z"), lambda a: a.flatten("Z"), lambda a: a.reshape(6, order="K"),
+        lambda a: a.copy("Z"), lambda a: a.flatten(1, order="F"), lambda a: a.reshape(6, order=1),
+        lambda a: eo.reshape(a, 6, order="F"), lambda a: eo.ravel(a, "F"), lambda a: eo.copy(a, order="F"),
+        lambda a: eo.ravel(a, order="F"), lambda a: a.astype("float32", casting="safe"),
+        lambda a: a.T.ravel("A"), lambda a: a.T.ravel("K"),
+    ):  # fmt: skip
+        with pytest.raises(eo.EveryOError, match="remedy"):
+            call(eo.asarray(x))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.reshape(3, 2, order="F"),
+        lambda x: x.ravel("F"),
+        lambda x: x.flatten("F"),
+        lambda x: x.copy("F"),
+    ],
+)
+def test_orders_have_derivatives(f):
+    x = eo.asarray(np.arange(6.0).reshape(2, 3))
+    assert gradcheck(f, (x,))
+    assert check_jvp(f, (x,))
+    np.testing.assert_array_equal(eo.compile(f)(x).numpy(), f(x).numpy())
+    np.testing.assert_array_equal(eo.vmap(f)(x[None])[0].numpy(), f(x).numpy())
 
 
 # ---- integers beyond a dtype, and booleans that are counted

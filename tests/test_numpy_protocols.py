@@ -539,8 +539,7 @@ def test_forms_of_calls_are_told_apart_after_the_first_of_each():
         with pytest.raises(eo.EveryOError, match=r"casting|dtype"):
             np.concatenate([x, x], dtype="int8", casting="no")
         assert np.partition(x, 1, kind="introselect").shape == (2, 3)
-        with pytest.raises(UnsupportedOperationError, match="overwrite_input"):
-            np.median(x, overwrite_input=True)
+        assert np.median(x, overwrite_input=True).item() == 2.5
         assert np.median(x, overwrite_input=False).item() == 2.5
         with pytest.raises(TypeError):
             np.sum(x, no_such_argument=1)

@@ -57,6 +57,9 @@ CALLS = {
     ("eigh", "lower"): 'write UPLO="L" for lower=True, UPLO="U" for lower=False',
     ("eigvalsh", "lower"): 'write UPLO="L" for lower=True, UPLO="U" for lower=False',
     ("sort", ""): "pass axis by name",
+    **{(name, "order"): f'write x.{name}(..., order="F"), a method' for name in ("reshape", "ravel")},
+    ("copy", "order"): "leave it out: the elements are the same in any",
+    ("astype", "casting"): "leave it out: astype converts whatever the kinds are",
 }
 
 

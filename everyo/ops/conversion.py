@@ -15,6 +15,7 @@ from everyo.errors import DTypeError, describe
 from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, primitive, public
+from everyo.ops.signatures import explained
 
 __all__ = ["astype", "clone", "copy", "to"]
 
@@ -38,6 +39,7 @@ def _alias(xp: Any, x: Any) -> Any:
     return x
 
 
+@explained
 @public
 @linear(lambda g: g, samples=lambda: [sample((2, 3)), sample(()), sample((0,))], batch=unchanged)
 def copy(xp: Any, x: Any) -> Any:
@@ -93,6 +95,7 @@ def _to_device(xp: Any, x: Any, *, source: str, target: str) -> Any:
     return backend.asarray(x if own is None or own is backend else own.to_numpy(x), None, place)
 
 
+@explained
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Tensor:
     """Return the elements in another dtype.
 

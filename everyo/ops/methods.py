@@ -13,7 +13,9 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.guidance import Elsewhere
+from everyo.ops.element_order import checked_layout, ravel_in_order, reshape_in_order
 from everyo.ops.indexing import getitem, setitem
+from everyo.ops.signatures import explained
 
 BINARY = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
@@ -120,13 +122,15 @@ def fitted(result: Any, target: Tensor) -> Any:
     return op.astype(result, dtype=target.dtype)
 
 
-def _reshape(self: Tensor, /, *shape: Any, copy: bool | None = None) -> Tensor:
+def _reshape(self: Tensor, /, *shape: Any, order: str = "C", copy: bool | None = None) -> Tensor:
     """Return the elements in another shape, given as one tuple or as separate sizes; see `everyo.reshape`.
 
     Parameters
     ----------
     *shape : int, or one sequence of int
         The new shape; one size may be -1, which stands for what remains.
+    order : {"C", "F"}, default "C"
+        Whether the last or the first axis counts fastest, in what is read and in what is written.
     copy : bool, optional
         True puts the elements into memory of their own, False refuses to.
 
@@ -150,7 +154,116 @@ def _reshape(self: Tensor, /, *shape: Any, copy: bool | None = None) -> Tensor:
     >>> eo.ones(6).reshape(2, -1).shape
     (2, 3)
     """
-    return ops.reshape(self, shape[0] if len(shape) == 1 else shape, copy=copy)
+    sizes = shape[0] if len(shape) == 1 else shape
+    if order == "C":
+        return ops.reshape(self, sizes, copy=copy)
+    return reshape_in_order(self, sizes, order, copy, "reshape")
+
+
+@explained
+def _ravel(self: Tensor, /, order: str = "C") -> Tensor:
+    """Return the elements as one axis; see `everyo.ravel`.
+
+    Parameters
+    ----------
+    order : {"C", "F"}, default "C"
+        Whether the last or the first axis counts fastest.
+
+    Returns
+    -------
+    Tensor
+        1-d; its gradient is reshaped back.
+
+    Raises
+    ------
+    UnsupportedOperationError
+        If there is no such order, or it is that of memory, which a tensor does not show.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.tensor([[1, 2], [3, 4]]).ravel("F"))
+    [1 3 2 4]
+    """
+    return ops.ravel(self) if order == "C" else ravel_in_order(self, order, "ravel")
+
+
+@explained
+def _flatten(self: Tensor, /, start_axis: Any = 0, end_axis: int = -1, *, order: str = "C") -> Tensor:
+    """Return the elements with some axes joined into one; see `everyo.flatten`.
+
+    Parameters
+    ----------
+    start_axis, end_axis : int, default 0 and -1
+        The first and the last of the axes that are joined. In place of the first there may be an order, as
+        in NumPy.
+    order : {"C", "F"}, default "C"
+        Whether the last or the first axis counts fastest; "F" joins all axes.
+
+    Returns
+    -------
+    Tensor
+        At least 1-d; its gradient is reshaped back.
+
+    Raises
+    ------
+    ShapeError, IndexingError, DTypeError
+        If there are no such axes.
+    ArgumentError
+        If the order is "F" for some of the axes.
+    UnsupportedOperationError
+        If there is no such order, or it is that of memory, which a tensor does not show.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.tensor([[1, 2], [3, 4]]).flatten("F"))
+    [1 3 2 4]
+    """
+    if isinstance(start_axis, str):
+        start_axis, order = 0, start_axis
+    if order == "C":
+        return ops.flatten(self, start_axis, end_axis)
+    if (start_axis, end_axis) != (0, -1):
+        raise ArgumentError(
+            "an order is one of all axes",
+            operation="flatten",
+            inputs=describe(self),
+            expected='order="C" beside start_axis and end_axis',
+            found=f"order={order!r}",
+            remedy="transpose these axes first, and leave order out",
+        )
+    return ravel_in_order(self, order, "flatten")
+
+
+@explained
+def _copy(self: Tensor, /, order: str = "C") -> Tensor:
+    """Return the elements in memory of their own, still in the graph; see `everyo.copy`.
+
+    Parameters
+    ----------
+    order : {"C", "F", "A", "K"}, default "C"
+        NumPy's order of the copy in memory, which makes no difference to a tensor.
+
+    Returns
+    -------
+    Tensor
+        Of the same shape and dtype; the gradient passes unchanged.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such order.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.ones(2).copy("F"))
+    [1. 1.]
+    """
+    if order != "C":
+        checked_layout(order, "copy")
+    return ops.copy(self)
 
 
 def _transpose(self: Tensor, /, *axes: Any) -> Tensor:
@@ -295,6 +408,8 @@ def attach() -> None:
     for name in METHODS:
         if hasattr(ops, name):
             setattr(Tensor, name, getattr(ops, name))
+    for name, method in (("ravel", _ravel), ("flatten", _flatten), ("copy", _copy)):
+        _attach(name, method)
     for name in ELSEWHERE:
         setattr(Tensor, name, Elsewhere(name, "tensors"))
     for name, function_name in PROPERTIES.items():

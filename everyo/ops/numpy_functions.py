@@ -15,6 +15,7 @@ from everyo.core.device import backend_of
 from everyo.core.dtypes import in_double_precision
 from everyo.core.tensor import Tensor
 from everyo.ops.creation import as_tensor
+from everyo.ops.element_order import ravel_in_order, reshape_in_order
 from everyo.ops.numpy_ufuncs import counterpart, into, namespace, spelled, unsupported
 from everyo.ops.numpy_variants import NOT_SPECIAL, VARIANTS
 from everyo.ops.numpy_writers import WRITERS
@@ -28,6 +29,7 @@ _DESCRIPTIONS = {
     "np.min_scalar_type",
 }  # fmt: skip
 _INTEGERS = {"np.packbits", "np.unpackbits"}
+_SORTERS = {"np.sort", "np.argsort", "np.partition", "np.argpartition"}  # whose order names fields
 _FILES = {"np.save", "np.savez", "np.savez_compressed", "np.savetxt"}  # which keep no graph
 
 
@@ -165,7 +167,7 @@ def _translated(function: Any, name: str, given: dict[str, Any]) -> Any:
         slot = _slot(key, positions.get(key), theirs.get(key), ours)
         if slot is not None:
             slots[slot] = value
-        elif key not in theirs or not _same(value, theirs[key].default):
+        elif key not in theirs or not (_same(value, theirs[key].default) or _of_memory(key, value, name)):
             found = f"the argument {key}={value!r}" if not hasattr(value, "shape") else f"the argument {key}"
             raise unsupported(name, _arrays(given), found, "leave it out, or write what it does")
     slots = {**_defaults(theirs, ours), **slots}
@@ -219,6 +221,13 @@ def _same(value: Any, default: Any) -> bool:
     )
 
 
+def _of_memory(key: str, value: Any, name: str) -> bool:
+    """Whether an argument only says how NumPy uses memory, which makes no difference to a tensor."""
+    if key == "order":
+        return isinstance(value, str) and value.upper() in "CFAK" and name not in _SORTERS
+    return key in ("overwrite_input", "subok") and isinstance(value, (bool, int))
+
+
 def _arrays(given: dict[str, Any]) -> list[Any]:
     return [value for value in given.values() if hasattr(value, "shape")]
 
@@ -269,30 +278,6 @@ def _each(name: str) -> Callable[..., Any]:
     return call
 
 
-def _fortran(x: Any, order: str, name: str) -> bool:
-    """Whether the first axis counts fastest; refuse an order that the memory of a tensor would decide."""
-    known = str(order).upper()
-    flags = getattr(as_tensor(x).data, "flags", None)
-    plain = as_tensor(x).ndim < 2 or (flags is not None and flags.c_contiguous)
-    by_memory = known == "A" or (known == "K" and name == "np.ravel")
-    if known in ("C", "F") or (by_memory and plain):
-        return known == "F"
-    found = f"order={order!r}" + (" of a tensor that may lie in memory otherwise" if by_memory else "")
-    remedy = 'say order="C" or order="F": a result depends on the values of a tensor, not on its memory'
-    raise unsupported(name, [x], found, remedy)
-
-
-def _reshape(a: Any, shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-    if not _fortran(a, order, "np.reshape"):
-        return namespace().reshape(a, shape, copy=copy)
-    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    return as_tensor(a).transpose().reshape(sizes[::-1], copy=copy).transpose()
-
-
-def _ravel(a: Any, order: str = "C") -> Any:
-    return namespace().ravel(as_tensor(a).transpose() if _fortran(a, order, "np.ravel") else a)
-
-
 def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     flat = (as_tensor(arr).ravel(), as_tensor(indices).ravel())
     return NOT_SPECIAL if axis is not None else namespace().take_along_axis(*flat, axis=0)
@@ -326,8 +311,8 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "atleast_2d": _each("atleast_2d"),
     "atleast_3d": _each("atleast_3d"),
     **{f"{name}_like": _alike(name) for name in ("empty", "full", "ones", "zeros")},
-    "reshape": _reshape,
-    "ravel": _ravel,
+    "reshape": lambda a, shape, order="C", copy=None: reshape_in_order(a, shape, order, copy, "np.reshape"),
+    "ravel": lambda a, order="C": ravel_in_order(a, order, "np.ravel"),
     "shape": lambda a: tuple(a.shape),
     "ndim": lambda a: a.ndim,
     "size": _size,

@@ -109,6 +109,7 @@ def apart(x: Tensor) -> Tensor:
     return apply(_reshape, (x,), {"shape": tuple(x.shape)})
 
 
+@explained
 def reshape(x: Any, /, shape: int | Sequence[int], *surplus: Never, copy: bool | None = None) -> Tensor:
     """Return the elements, in the same order, in another shape.
 
@@ -240,6 +241,7 @@ def flatten(x: Any, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     return reshape(x, (*x.shape[:start], joined, *x.shape[end + 1 :]))
 
 
+@explained
 @public
 @linear(
     lambda g, x_shape: op.reshape(g, shape=x_shape),
