@@ -303,3 +303,30 @@ def test_help_is_on_what_there_is():
         found = remedy.partition("help(eo.")[2].partition(")")[0]
         assert bool(found) is (name not in ("delay", "prod_pull")), remedy
         assert not found or found in (name, f"linalg.{name}")
+
+
+@pytest.mark.parametrize(
+    "name", ["bernoulli", "randint", "standard_normal", "normal", "exponential", "choice"]
+)
+@pytest.mark.parametrize("size", [-1, (2**40, 2**40)])
+def test_an_impossible_size_names_the_distribution_that_was_asked_for(name, size):
+    arguments = {"bernoulli": (0.5,), "randint": (0, 5), "choice": (3,)}.get(name, ())
+    with pytest.raises(eo.ShapeError) as caught:
+        getattr(eo.random, name)(*arguments, size=size)
+    assert caught.value.operation == name
+
+
+@pytest.mark.parametrize(
+    ("operation", "parameter", "f"),
+    [
+        ("roll", "shift", lambda x, n: eo.roll(x, n)),
+        ("bincount", "minlength", lambda x, n: eo.bincount(x, minlength=n)),
+        ("diff", "n", lambda x, n: eo.diff(x, n=n)),
+    ],
+)
+def test_an_integer_that_differs_in_a_batch_is_named(operation, parameter, f):
+    x, n = eo.tensor([[1, 2, 3], [1, 1, 0]]), eo.tensor([1, 2])
+    with pytest.raises(eo.UnsupportedOperationError, match=f"{parameter} differs") as caught:
+        eo.vmap(f)(x, n)
+    assert caught.value.operation == operation
+    assert parameter in caught.value.remedy

@@ -8,7 +8,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
+from everyo.errors import (
+    ArgumentError,
+    DTypeError,
+    IndexingError,
+    ShapeError,
+    UnsupportedOperationError,
+    describe,
+)
 
 _LARGEST = sys.maxsize // 16  # elements of the widest dtype that there are addresses for
 _HABITS = {  # what else may have been meant
@@ -55,6 +62,16 @@ def as_integer(value: Any, name: str, operation: str, unbounded: bool = False) -
         found = operator.index(value)
     except TypeError:
         raise _no_integer(value, name, operation) from None
+    except UnsupportedOperationError as error:
+        if not str(error.found).startswith("a batch of"):
+            raise
+        raise UnsupportedOperationError(
+            f"{name} differs from example to example under vmap",
+            operation=operation,
+            expected="one integer for the whole batch",
+            found=error.found,
+            remedy=f"pass {name} as a number, not a batched tensor, or compute indices from it",
+        ) from None
     if unbounded or -sys.maxsize <= found <= sys.maxsize:
         return found
     raise ArgumentError(

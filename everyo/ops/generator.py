@@ -17,6 +17,7 @@ from everyo.ops.creation import as_tensor, asarray, number, real_number
 from everyo.ops.docstrings import described
 from everyo.ops.replay import watching
 from everyo.ops.shape import broadcast_arrays
+from everyo.ops.signatures import composed
 
 Size = int | Sequence[int] | None
 _SEED_OUTSIDE = "make and seed generators outside of the function, which draws anew at each call"
@@ -201,6 +202,7 @@ class Generator:
         return _made(noise if plain else low + (high - low) * noise, dtype, requires_grad)
 
     @described(Parameters=_FLOATS.strip(), Returns=_DRAWN, Raises=_NO_SIZE)
+    @composed
     def standard_normal(self, size: Size = None, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
         """Return normally distributed numbers of mean 0 and variance 1; they carry no gradient.
 
@@ -313,6 +315,7 @@ class Generator:
             ) from error
 
     @_INTEGERS
+    @composed
     def randint(
         self, low: int, high: int | None = None, size: Size = None, *, dtype: Any = "int64"
     ) -> Tensor:
@@ -326,6 +329,7 @@ class Generator:
         """
         return self.integers(low, high, size, dtype=dtype)
 
+    @composed
     def bernoulli(self, p: Any = 0.5, size: Size = None, *, dtype: Any = None) -> Tensor:
         """Return 1 with probability `p` and 0 otherwise; the result carries no gradient.
 
