@@ -227,3 +227,18 @@ def test_two_axes_are_exchanged_by_swapaxes():
     with pytest.raises(eo.ShapeError, match=r"x\.swapaxes\(0, 1\)"):
         THREE.transpose(0, 1)
     assert THREE.swapaxes(0, 1).shape == (3, 2, 4)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: X.clip(0.0, 1.0, out=X), lambda: X.round(out=X), lambda: eo.arange(3, like=X),
+        lambda: eo.broadcast_arrays(X, X, subok=True), lambda: eo.zeros_like(X, order="F"),
+        lambda: eo.ones_like(X, subok=False), lambda: eo.full_like(X, 1.0, order="C"),
+        lambda: eo.empty_like(X, order="K"), lambda: eo.eye(2, order="C"), lambda: eo.tri(2, like=X),
+        lambda: eo.isposinf(X, out=X), lambda: eo.isneginf(X, out=X), lambda: X.astype("int8", subok=True),
+    ],
+)  # fmt: skip
+def test_numpys_keywords_that_are_not_there_end_in_an_error_with_a_remedy(call):
+    with pytest.raises(eo.SignatureError, match="remedy"):
+        call()

@@ -15,6 +15,7 @@ from everyo.ops.creation import as_tensor, as_tensors, fresh, real_number
 from everyo.ops.known import is_known
 from everyo.ops.piecewise import where
 from everyo.ops.shape import apart
+from everyo.ops.signatures import explained
 from everyo.ops.truth import all as every
 
 __all__ = [
@@ -297,6 +298,7 @@ def isrealobj(x: Any, /) -> bool:
     return not iscomplexobj(x)
 
 
+@explained
 def isposinf(x: Any, /) -> Tensor:
     """Whether a real number is positive infinity, elementwise.
 
@@ -324,6 +326,7 @@ def isposinf(x: Any, /) -> Tensor:
     return as_tensor(x).detach() == math.inf
 
 
+@explained
 def isneginf(x: Any, /) -> Tensor:
     """Whether a real number is negative infinity, elementwise.
 

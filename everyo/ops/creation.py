@@ -386,14 +386,12 @@ def _ones_like(xp: Any, x: Any) -> Any:
 def _alike(x: Any, dtype: Any, device: str | None) -> dict[str, Any]:
     """Return shape, dtype and device of what a ``*_like`` function makes."""
     x = as_tensor(x)
-    return {
-        "shape": tuple(x.shape),
-        "dtype": x.dtype if dtype is None else dtype,
-        "device": x.device if device is None else device,
-    }
+    device = x.device if device is None else device
+    return {"shape": tuple(x.shape), "dtype": x.dtype if dtype is None else dtype, "device": device}
 
 
 @created(LIKE, dtype="that of `x`", device="that of `x`")
+@explained
 def empty_like(
     x: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -409,6 +407,7 @@ def empty_like(
 
 
 @created(LIKE, dtype="that of `x`", device="that of `x`")
+@explained
 def zeros_like(
     x: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -424,6 +423,7 @@ def zeros_like(
 
 
 @created(LIKE, dtype="that of `x`", device="that of `x`")
+@explained
 def ones_like(x: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
     """Return ones of the shape, dtype and device of `x`; no gradient flows to `x`.
 
@@ -437,6 +437,7 @@ def ones_like(x: Any, *, dtype: Any = None, device: str | None = None, requires_
 
 
 @created(LIKE, VALUE, dtype="that of `x`", device="that of `x`")
+@explained
 def full_like(
     x: Any, fill_value: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:

@@ -52,6 +52,7 @@ def _round_to(xp: Any, x: Any, *, decimals: int) -> Any:
     return xp.round(x, decimals=decimals)
 
 
+@explained
 def round(x: Any, /, decimals: int = 0) -> Tensor:
     """Nearest number with so many decimals, elementwise; halves go to the even one. The derivative is 0.
 
@@ -238,6 +239,7 @@ def _clip(xp: Any, x: Any, min: Any, max: Any) -> Any:
     return x if min is None and max is None else xp.clip(x, min, max)
 
 
+@explained
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Tensor:
     """Limit the elements to ``min <= x <= max``; where ``min > max`` the result is `max`.
 

@@ -14,7 +14,7 @@ from everyo.ops.creation import as_tensor, as_tensors, made
 from everyo.ops.known import everywhere, look
 from everyo.ops.ranges import is_plain, linspace
 from everyo.ops.shape import broadcast_arrays, expand_dims
-from everyo.ops.signatures import composed
+from everyo.ops.signatures import composed, explained
 from everyo.ops.transposition import moveaxis
 
 __all__ = ["geomspace", "logspace", "tri"]
@@ -170,6 +170,7 @@ def _common_ratio(first: Any, last: Any) -> bool:
     return everywhere(some & ((first > 0) == (last > 0)))
 
 
+@explained
 def tri(
     N: int, M: int | None = None, /, k: int = 0, *, dtype: Any = None, device: str | None = None
 ) -> Tensor:

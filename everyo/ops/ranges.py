@@ -21,12 +21,13 @@ from everyo.errors import ArgumentError
 from everyo.ops.axes import as_flag, as_integer, normalize_shape
 from everyo.ops.creation import as_tensors, made, number, real_number
 from everyo.ops.reductions import inexact
-from everyo.ops.signatures import composed
+from everyo.ops.signatures import composed, explained
 from everyo.ops.transposition import moveaxis
 
 __all__ = ["arange", "eye", "linspace"]
 
 
+@explained
 def arange(
     start: Any,
     /,
@@ -215,6 +216,7 @@ def _between(ends: Any, num: Any, dtype: Any, device: str | None, endpoint: bool
     return (op.floor(points) if as_dtype(dtype).kind in "iu" else points).astype(dtype, copy=False)
 
 
+@explained
 def eye(
     n_rows: int,
     n_cols: int | None = None,

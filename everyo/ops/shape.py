@@ -448,6 +448,7 @@ def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> Tensor:
     return apply(_broadcast_to, (as_tensor(x),), {"shape": sizes})
 
 
+@explained
 def broadcast_arrays(*xs: Any) -> tuple[Tensor, ...]:
     """Return all tensors broadcast to their common shape.
 
