@@ -100,7 +100,9 @@ def sigmoid(xp: Any, x: Any) -> Any:
 
 @elementwise(fused(lambda g, x, out: -g * (out * op.tanh(0.5 * x))))
 def _logistic_derivative(xp: Any, x: Any) -> Any:
-    return xp.sigmoid(x) * xp.sigmoid(-x)  # one minus the first would lose its digits
+    s = xp.sigmoid(x)
+    opposite = -xp.asarray(x, dtype=s.dtype)  # an unsigned integer has no negative
+    return s * xp.sigmoid(opposite)  # one minus the first would lose its digits
 
 
 @elementwise(fused(lambda g, x: g * op.logistic_derivative(x)))
