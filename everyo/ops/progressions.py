@@ -153,7 +153,7 @@ def geomspace(
                 remedy="use eo.linspace, or complex numbers",
             )
 
-    look(check, first, last)
+    look(check, *broadcast_arrays(first, last))
     ratio = last / first
     precision = ratio.backend.xp.finfo(ratio.dtype).dtype
     weights = linspace(0.0, 1.0, num, endpoint=endpoint, dtype=precision, device=device)
