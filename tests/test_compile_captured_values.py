@@ -473,39 +473,3 @@ def test_what_is_no_operation_on_tensors_is_done_outside(name):
     assert LAYER.weight.dtype == eo.get_default_dtype() == eo.float32
     assert LAYER.weight.requires_grad
     assert OPTIMIZER.state == {}
-
-
-# ---- what follows from constants
-
-
-MASKED = {
-    "computed mask": lambda x: eo.outer(x, x)[~eo.eye(2, dtype=eo.bool)].sum(),
-    "compared ranges": lambda x: eo.outer(x, x)[eo.arange(2)[:, None] < eo.arange(2)].sum(),
-    "element": lambda x: x * float(eo.asarray([1.5, 2.0])[0]),
-    "written element": lambda x: x * int(written()[1]),
-    "range": lambda x: sum(x[int(i)] for i in eo.arange(2)),
-    "condition": lambda x: x * 2 if eo.arange(3).sum() > 2 else x,
-    "spacing": lambda x: (x * eo.fft.fftfreq(2, d=(g := eo.linspace(-5, 5, 2))[1] - g[0])).sum(),
-    "places": lambda x: x[eo.nonzero(eo.tensor([0, 3]) * 2)[0]],
-    "unique": lambda x: x[eo.unique(eo.tensor([1, 1, 0]) + 0)],
-}
-
-
-def written():
-    n = eo.zeros(2, dtype=eo.int64)
-    n[1] = 3
-    return n
-
-
-@pytest.mark.parametrize("name", MASKED)
-def test_what_is_computed_of_constants_alone_can_be_read(name):
-    f, x = MASKED[name], captured(1.5, -2.0)
-    np.testing.assert_array_equal(eo.compile(f)(x).numpy(), f(x).numpy())
-    g = lambda x: f(x).sum()  # noqa: E731
-    np.testing.assert_array_equal(eo.compile(eo.grad(g))(x).numpy(), eo.grad(g)(x).numpy())
-
-
-def test_what_is_drawn_or_depends_on_arguments_cannot_be_read():
-    for f in (lambda x: x * float(eo.random.normal() * 1.0), lambda x: x * float((x[0] + eo.ones(2))[0])):
-        with pytest.raises(CompileError, match="only when the compiled program runs"):
-            eo.compile(f)(captured(1.0, 2.0))
