@@ -32,7 +32,7 @@ def _answered(function: F, naming: bool) -> F:
     @functools.wraps(function)
     def call(*args: Any, **given: Any) -> Any:
         try:
-            return function(*args, **given)
+            return function(*args, **given) if given else function(*args)  # which is quicker
         except EveryOError as error:
             if not naming or error.operation == function.__name__:
                 raise
