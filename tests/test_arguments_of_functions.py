@@ -188,8 +188,8 @@ def test_places_of_partitions_may_be_an_array(kind):
 
 
 def test_classes_among_the_arguments_are_named():
-    x = eo.ones((2, 3))
-    with pytest.raises(eo.EveryOError, match="dtype"):
+    x = eo.ones((2, 3), dtype=eo.float64)
+    with pytest.raises(eo.EveryOError, match="dtype=float32"):
         np.einsum("ij->ji", x, dtype=np.float32)
     with pytest.raises(SignatureError, match="foo"):
         eo.sum(x, foo=np.float32)

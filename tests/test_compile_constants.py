@@ -52,3 +52,17 @@ def test_the_path_of_an_einsum_asks_for_shapes_alone():
     assert eo.compile(f)(x).item() == 5.0
     assert eo.compile(eo.grad(f))(x).tolist() == [2.0, 4.0]
     assert eo.vmap(f)(eo.ones((3, 2))).tolist() == [2.0] * 3
+
+
+def test_loops_and_rules_of_the_users_own_are_not_run_while_traced():
+    @eo.custom_vjp
+    def doubled(x):
+        return x * 2
+
+    doubled.defvjp(lambda x: (x * 2, None), lambda residuals, g: (g * 2,))
+    for f in (
+        lambda x: x * float(eo.scan(lambda c, v: (c + v, c), eo.zeros(()), eo.ones(3))[0]),
+        lambda x: x * float(doubled(eo.ones(()))),
+    ):
+        with pytest.raises(CompileError, match="only when the compiled program runs"):
+            eo.compile(f)(captured(1.0, 2.0))

@@ -38,10 +38,10 @@ METHODS = (
     "ceil", "floor", "round", "trunc", "clip", "maximum", "minimum", "power",
     "isfinite", "isinf", "isnan", "conj", "conjugate",
     "dot", "matmul", "outer",
-    "ravel", "flatten", "squeeze", "expand_dims", "moveaxis", "swapaxes", "broadcast_to",
+    "squeeze", "expand_dims", "moveaxis", "swapaxes", "broadcast_to",
     "flip", "roll", "repeat", "tile", "tril", "triu", "diag", "diagonal", "trace", "split", "unstack",
     "take", "take_along_axis", "put_along_axis", "gather", "scatter_add", "index_add",
-    "astype", "to", "copy", "clone",
+    "astype", "to", "clone",
 )  # fmt: skip
 # Names that `everyo.guidance` explains.
 ELSEWHERE = (
