@@ -377,15 +377,50 @@ def test_the_count_of_what_is_not_zero_counts_nan():
     np.testing.assert_array_equal(eo.grad(lambda x: eo.vector_norm(x, ord=0))(eo.tensor([0.0, 2.0])), [0, 0])
 
 
-@pytest.mark.parametrize("weights", ["float16", "float32", "float64", "complex64", "int64"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128", "int64"])
-def test_the_sum_of_the_weights_is_of_numpys_dtype(dtype, weights):
-    x, w = np.ones((3, 4), dtype), np.full((3, 4), 3, weights)
-    for axis in (None, 0):
-        found = np.average(eo.asarray(x), axis=axis, weights=eo.asarray(w), returned=True)
-        for one, other in zip(found, np.average(x, axis=axis, weights=w, returned=True), strict=True):
+KINDS = [
+    "bool",
+    "int8",
+    "uint8",
+    "int32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
+
+
+@pytest.mark.parametrize("weights", KINDS)
+@pytest.mark.parametrize("dtype", KINDS)
+def test_averages_of_all_pairs_of_dtypes_are_numpys(dtype, weights):
+    x, w = np.array([[1, 2, 0], [3, 1, 5]], dtype), np.array([[1, 0, 3], [4, 2, 1]], weights)
+    if w.dtype.kind == "c":
+        w += np.array([0.5j, -0.25j, 2j], weights)
+    rtol = 1e-3 if "float16" in (dtype, weights) else 1e-6
+    for axis, own in ((None, w), (0, w), (1, w), ((0, 1), w), (1, w[0])):
+        found = np.average(eo.asarray(x), axis=axis, weights=eo.asarray(own), returned=True)
+        for one, other in zip(found, np.average(x, axis=axis, weights=own, returned=True), strict=True):
             assert one.dtype == other.dtype
-            np.testing.assert_array_equal(one.numpy(), other)
+            np.testing.assert_allclose(one.numpy(), other, rtol=rtol)
+
+
+@pytest.mark.parametrize("values", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("weights", ["complex64", "complex128"])
+def test_gradients_of_averages_with_complex_weights(values, weights):
+    def norm(x, w):
+        return eo.sum(abs(eo.average(x, axis=1, weights=w)) ** 2)
+
+    x, w = np.array([[1.0, -2.0, 0.5]]), np.array([[1 + 0.5j, 2 - 1j, 0.25j]])
+    assert eo.testing.gradcheck(lambda x, w: eo.average(x, axis=1, weights=w), x, w)
+    assert eo.testing.gradgradcheck(lambda x, w: eo.average(x, axis=1, weights=w), x, w)
+    wide = x.astype("complex128" if values == "complex128" else "float64")
+    wanted = eo.grad(norm, argnums=(0, 1))(eo.asarray(wide), eo.asarray(w))
+    for call in (eo.grad(norm, argnums=(0, 1)), eo.compile(eo.grad(norm, argnums=(0, 1)))):
+        found = call(eo.asarray(x.astype(values)), eo.asarray(w.astype(weights)))
+        for one, other, dtype in zip(found, wanted, (values, weights), strict=True):
+            assert one.dtype == dtype
+            np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5)
 
 
 def test_weights_are_added_up_in_the_dtype_of_the_average():

@@ -343,6 +343,14 @@ def spread_weights(weights: Tensor, x: Tensor, axis: Axis, operation: str) -> Te
     return op.broadcast_to(op.reshape(weights, shape=shape), shape=tuple(x.shape))
 
 
+def in_precision(weights: Tensor, x: Tensor) -> Tensor:
+    """Return weights as floats in the precision of their products with `x`; complex ones stay complex."""
+    xp = x.backend.xp
+    wide = xp.result_type(x.dtype, weights.dtype)
+    wide = wide if weights.dtype.kind == "c" else xp.finfo(wide).dtype
+    return weights if weights.dtype == wide else op.astype(weights, dtype=wide)
+
+
 @explained
 def average(
     x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
@@ -358,7 +366,7 @@ def average(
     axis : int or sequence of int, optional
         The axes to average over; all by default.
     weights : tensor, optional
-        Of the shape of `x`, or of its lengths along `axis`.
+        Of the shape of `x`, or of its lengths along `axis`; real or complex.
     returned : bool, default False
         Also return the sums of the weights.
     keepdims : bool, default False
@@ -376,8 +384,7 @@ def average(
     IndexingError, DTypeError
         If there is no such axis, or it is no integer.
     ArgumentError
-        If weights sum to zero; inside transformations and compiled functions the average is then NaN or
-        infinite.
+        If weights sum to zero; under `vmap` the average is then NaN or infinite.
 
     Examples
     --------
@@ -391,15 +398,14 @@ def average(
         mean = reduce(op.mean, x, axis, keepdims, operation="average")
         number = count(tuple(x.shape), normalize_axes(axis, x.ndim, "average"))
         return (mean, op.ones_like(mean) * number) if returned else mean
-    x, weights = map(inexact, as_tensors((x, weights), "average"))
-    weights = spread_weights(weights, x, axis, "average")
+    x, weights = as_tensors((x, weights), "average")
+    x = inexact(x)
+    weights = spread_weights(in_precision(weights, x), x, axis, "average")
     half = x.dtype == weights.dtype == float16  # whose sums would overflow
     if half:
         x, weights = (op.astype(v, dtype=float32) for v in (x, weights))
     total = reduce(op.sum, x * weights, axis, keepdims, operation="average")
-    real = x.backend.xp.finfo(total.dtype).dtype  # as NumPy's sum of the weights
-    fine = weights if weights.dtype in (real, total.dtype) else op.astype(weights, dtype=real)
-    divisor = reduce(op.sum, fine, axis, keepdims)
+    divisor = reduce(op.sum, in_precision(weights, total), axis, keepdims)  # in the average's dtype, as NumPy
     inputs = describe(x, weights)
 
     def check(divisor: Any) -> None:
