@@ -177,6 +177,61 @@ def test_rules_for_the_number_of_bins(rule):
         np.testing.assert_allclose(found.numpy(), wanted)
 
 
+WEIGHTS = ["bool", "int8", "uint8", "int16", "int32", "uint32", "int64", "float16", "float32", "float64"]
+LARGE = {"b": 1, "i": 2**62, "u": 2**32 - 1, "f": 30000}
+
+
+def largest(dtype):
+    kind = np.dtype(dtype).kind
+    return min(LARGE[kind], int(np.iinfo(dtype).max)) if kind in "iu" else LARGE[kind]
+
+
+@pytest.mark.parametrize("dtype", WEIGHTS)
+def test_weights_of_counts_are_added_up_in_float64(dtype):
+    """Small integers wrapped around; a density of float16 was 0, as the sum overflowed."""
+    x, numbers = np.array([0.1, 0.7, 0.2, 0.9, 0.8]), np.array([0, 1, 1, 0, 2])
+    weights = (np.array([1, 0.75, 0.5, 0.25, 0.5]) * largest(dtype)).astype(dtype)
+    own = eo.asarray(weights)
+    kept = "float64" if weights.dtype.kind in "biu" else dtype
+    for counted in (
+        eo.bincount(eo.asarray(numbers), own, 4),
+        eo.bincount(numbers, own, 4),
+        np.bincount(eo.asarray(numbers), own, 4),
+        eo.compile(lambda w: eo.bincount(numbers, w, 4))(own),
+        eo.vmap(lambda w: eo.bincount(numbers, w, 4))(own[None])[0],
+    ):
+        assert counted.dtype == kept
+        np.testing.assert_allclose(counted.numpy(), np.bincount(numbers, weights, 4), rtol=1e-3)
+    for density in (False, True):
+        wanted = np.histogram2d(x, x, 3, density=density, weights=weights)[0]
+        for points in (eo.asarray(x), eo.asarray(x.astype("float32"))):
+            found, _, _ = eo.histogram2d(points, points, 3, density=density, weights=own)
+            again, _ = eo.histogramdd([points, points], 3, density=density, weights=own)
+            np.testing.assert_array_equal(again.numpy(), found.numpy())
+            assert found.dtype == (np.result_type(kept, points.dtype) if density else kept)
+            np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-3)
+        named = np.histogram2d(eo.asarray(x), eo.asarray(x), 3, density=density, weights=own)[0]
+        np.testing.assert_allclose(named.numpy(), wanted, rtol=1e-3)
+
+
+def test_densities_of_float16_and_of_integer_edges():
+    x, weights = np.array([0.1, 0.7, 0.2, 0.9]), np.array([3e4, 4e4, 100, 2e4])
+    half = eo.asarray(weights.astype("float16"))
+    for points in (eo.asarray(x), eo.asarray(x.astype("float16"))):
+        found, edges = eo.histogram(points, 2, density=True, weights=half)
+        assert found.dtype == edges.dtype
+        np.testing.assert_allclose(found.numpy(), np.histogram(x, 2, density=True, weights=weights)[0], 2e-3)
+    slopes = eo.grad(lambda w: eo.histogram(eo.asarray(x), 2, density=True, weights=w)[0][0])(half)
+    wide = eo.grad(lambda w: eo.histogram(eo.asarray(x), 2, density=True, weights=w)[0][0])(
+        eo.asarray(weights)
+    )
+    np.testing.assert_allclose(slopes.numpy(), wide.numpy(), rtol=2e-3, atol=1e-7)
+    points, edges = np.array([-50, 50, 110], np.int8), np.array([-100, 100, 120], np.int8)
+    wanted = [2 / 3 / 200, 1 / 3 / 20]
+    np.testing.assert_allclose(eo.histogram(points, edges, density=True)[0].numpy(), wanted)
+    np.testing.assert_allclose(eo.histogramdd([points], [edges], density=True)[0].numpy(), wanted)
+
+
 def test_derivatives_of_histograms():
     x, weights = leaf([0.5, 1.0, 2.0, 9.0, 4.0]), leaf([1.0, 2.0, 4.0, 8.0, 16.0])
     counts, _ = eo.histogram(x, [0.0, 1.0, 2.0, 4.0], weights=weights)

@@ -9,7 +9,7 @@ from typing import Any
 from everyo.core.batching import looped, refused
 from everyo.core.device import backend_for, backend_of
 from everyo.core.dispatch import apply
-from everyo.core.dtypes import as_dtype, float16, float32
+from everyo.core.dtypes import as_dtype, float16, float32, float64
 from everyo.core.operands import array_from
 from everyo.core.registry import op
 from everyo.core.samples import Values, sample
@@ -20,6 +20,7 @@ from everyo.ops.bin_edges import edges_of, explanation, flattened
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.families import primitive
 from everyo.ops.known import is_known
+from everyo.ops.reductions import inexact
 from everyo.ops.signatures import explained
 from everyo.ops.splitting import unstack
 
@@ -63,7 +64,8 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     Returns
     -------
     Tensor
-        A vector as long as the largest number and one more; int64, or of the dtype of the weights.
+        A vector as long as the largest number and one more; int64, or of the dtype of the weights, float64
+        if these are integers.
 
     Raises
     ------
@@ -116,7 +118,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
         length = max(_extreme(op.max, known, -1) + 1, minlength)
     else:  # as long as the counts, where these can be known
         length = apply(_bincount, (numbers,), {"minlength": minlength}).shape[0]
-    return _sums(weights, numbers, length)
+    return _rounded(_sums(weights, numbers, length), weights.dtype)
 
 
 def _extreme(extreme: Any, numbers: Any, otherwise: int) -> int:
@@ -146,11 +148,15 @@ def _misfit(operation: str, x: Tensor, weights: Tensor) -> ShapeError:
 
 
 def _sums(weights: Any, places: Any, length: int) -> Tensor:
-    """Return the sum of the weights at each of `length` places, of floats in double precision as in NumPy."""
-    dtype = as_dtype("int64") if weights.dtype.kind == "b" else weights.dtype
-    wide = {"f": "float64", "c": "complex128"}.get(dtype.kind, dtype)
-    weights = weights if weights.dtype == wide else op.astype(weights, dtype=as_dtype(wide))
-    sums = apply(op.scatter_along_axis, (weights, places), {"axis": 0, "shape": (length,)})
+    """Return the sum of the weights at each of `length` places, in double precision as in NumPy."""
+    wide = as_dtype("complex128") if weights.dtype.kind == "c" else float64
+    weights = weights if weights.dtype == wide else op.astype(weights, dtype=wide)
+    return apply(op.scatter_along_axis, (weights, places), {"axis": 0, "shape": (length,)})
+
+
+def _rounded(sums: Tensor, *dtypes: Any) -> Tensor:
+    """Return sums in the dtype of the floats that they come from; those of integers stay in float64."""
+    dtype = sums.backend.xp.result_type(*(float64 if d.kind in "biu" else d for d in dtypes))
     return sums if sums.dtype == dtype else op.astype(sums, dtype=dtype)
 
 
@@ -287,9 +293,23 @@ def histogram(
     else:
         counts = apply(_histogram_weights, (flattened(weights), *fixed), {"even": even})
     if as_flag(density, "density", "histogram"):
-        widths = op.getitem(edges, index=(slice(1, None),)) - op.getitem(edges, index=(slice(None, -1),))
-        counts = counts / widths / op.sum(counts, axis=None, keepdims=False)
+        counts = _density(counts, [edges])
     return counts, edges
+
+
+def _density(counts: Tensor, edges: Sequence[Tensor], *dtypes: Any) -> Tensor:
+    """Return counts divided by their sum and the sizes of their cells, in the dtype of counts and edges.
+
+    `dtypes` are those of counts that were kept in a wider one.
+    """
+    edges = [inexact(e) for e in edges]  # differences of small integers would wrap around
+    dtypes = (*(dtypes or (counts.dtype,)), *(e.dtype for e in edges))
+    counts = op.astype(counts, dtype=float32) if counts.dtype == float16 else counts  # sums would overflow
+    counts = counts / op.sum(counts, axis=None, keepdims=False)
+    for i, e in enumerate(edges):
+        widths = op.getitem(e, index=(slice(1, None),)) - op.getitem(e, index=(slice(None, -1),))
+        counts = counts / op.reshape(widths, shape=(widths.size, *(1,) * (len(edges) - i - 1)))
+    return _rounded(counts, *dtypes)
 
 
 @explained
@@ -314,7 +334,8 @@ def histogramdd(
     Returns
     -------
     counts : Tensor
-        With an axis for each coordinate; float64, or of the dtype of the weights.
+        With an axis for each coordinate; of the dtype of the weights, float64 without
+        them or if they are integers.
     edges : list of Tensor
         The edges of the bins along each axis.
 
@@ -400,11 +421,8 @@ def _of_points(
         raise _misfit(operation, columns[0], weights)
     counts = op.reshape(_sums(op.where(inside, weights, 0), flat, math.prod(shape)), shape=shape)
     if as_flag(density, "density", operation):
-        counts = counts / op.sum(counts, axis=None, keepdims=False)
-        for i, e in enumerate(edges):
-            widths = op.getitem(e, index=(slice(1, None),)) - op.getitem(e, index=(slice(None, -1),))
-            counts = counts / op.reshape(widths, shape=(shape[i], *(1,) * (rank - i - 1)))
-    return counts, edges
+        return _density(counts, edges, weights.dtype), edges
+    return _rounded(counts, weights.dtype), edges
 
 
 @explained
@@ -431,7 +449,8 @@ def histogram2d(
     Returns
     -------
     counts : Tensor
-        With an axis for `x` and one for `y`; float64, or of the dtype of the weights.
+        With an axis for `x` and one for `y`; of the dtype of the weights, float64 without
+        them or if they are integers.
     x_edges, y_edges : Tensor
         The edges of the bins along each axis.
 
