@@ -1,5 +1,6 @@
 """Differences, slopes and integrals of sampled functions; covariances: values against NumPy, derivatives."""
 
+import functools
 import math
 
 import numpy as np
@@ -160,6 +161,60 @@ def test_the_gradient_of_a_covariance_under_vmap():
     gradient = eo.grad(lambda t: (eo.cov(t) ** 2).sum())
     wanted = np.stack([gradient(eo.asarray(row)).numpy() for row in x])
     np.testing.assert_allclose(eo.vmap(gradient)(eo.asarray(x)).numpy(), wanted, rtol=1e-13)
+
+
+@pytest.mark.parametrize("weights", ["bool", "uint8", "int16", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["int32", "float16", "float32", "float64", "complex64", "complex128"])
+def test_weights_of_a_covariance_keep_their_range(dtype, weights):
+    """They are squared and added up, which left the range of small dtypes; NumPy computes in float64."""
+    x = np.array([[1, 2, 3, 0], [3, 1, 2.5, 1]]).astype(dtype)
+    large = {"bool": 1, "uint8": 255, "int16": 30000, "int64": 2**62, "float16": 6e4}.get(weights)
+    for size in (large,) if large else (1e37, 1e-36) if weights == "float32" else (1e307, 1e-300):
+        w = (np.array([1, 0.5, 0.25, 0]) * size).astype(weights)
+        for options in ({}, {"fweights": np.array([2, 1, 0, 200], "uint8")}, {"ddof": 0}):
+            wanted = np.cov(x, aweights=w.astype("float64") / float(size), **options)
+            cov = functools.partial(eo.cov, **options)
+            own = (eo.asarray(x), eo.asarray(w))
+            found = cov(own[0], aweights=own[1])
+            kept = (x[:, :0].astype("float64") if x.dtype.kind == "i" else x).dtype
+            assert found.dtype == (np.result_type(kept, weights) if w.dtype.kind == "f" else kept)
+            rtol = 2e-3 if "float16" in (dtype, weights) else 1e-5
+            for other in (
+                found,
+                eo.compile(lambda x, w, cov=cov: cov(x, aweights=w))(*own),
+                eo.vmap(lambda x, w, cov=cov: cov(x, aweights=w))(own[0][None], own[1][None])[0],
+            ):
+                np.testing.assert_allclose(other.numpy(), wanted, rtol=rtol, atol=1e-3 * rtol)
+
+
+@pytest.mark.parametrize(("dtype", "power"), [("float32", 50), ("float64", 300), ("float64", 480)])
+def test_derivatives_in_the_weights_of_a_covariance_do_not_depend_on_their_size(dtype, power):
+    x, weights = eo.asarray(np.array([[1.0, 2, 3], [3, 1, 2.5]], dtype)), np.array([1.0, 3, 2], dtype)
+    for options in ({}, {"fweights": [2, 1, 3]}, {"ddof": 0}):
+
+        def entry(w, options=options):
+            return eo.cov(x, aweights=w, **options)[0, 1]
+
+        slopes = (eo.grad(entry), eo.hessian(entry), eo.jacfwd(eo.jacfwd(entry)), eo.jacfwd(eo.grad(entry)))
+        for order, slope in zip((1, 2, 2, 2), slopes, strict=True):
+            wanted = slope(eo.asarray(weights)).numpy()
+            for size in (2.0**power, 2.0**-power):
+                for call in (slope, eo.compile(slope)):
+                    found = call(eo.asarray(weights * np.dtype(dtype).type(size))).numpy()
+                    for _ in range(order):
+                        found = found * np.dtype(dtype).type(size)
+                    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_weights_of_a_covariance_that_are_zero_or_none():
+    x = eo.ones((2, 3))
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(eo.cov(x, aweights=eo.zeros(3)).numpy()).all()
+        assert np.isnan(eo.cov(x, aweights=eo.tensor([1.0, math.nan, 1.0])).numpy()).all()
+        assert np.isnan(eo.cov(x, aweights=eo.tensor([1.0, math.inf, 1.0])).numpy()).all()
+        assert np.isnan(eo.cov(eo.ones((2, 0)), aweights=eo.ones(0)).numpy()).all()
+    with pytest.raises(eo.DTypeError, match="weights are real numbers"):
+        eo.cov(x, aweights=eo.ones(3, dtype=eo.complex64))
 
 
 def test_errors_of_covariances():

@@ -11,7 +11,7 @@ from everyo.core.dtypes import float16, float32
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.diagonals import diagonal
@@ -101,9 +101,24 @@ def _weights(weights: Any, count: int, name: str, x: Tensor) -> Tensor:
             look(check, found)
         else:
             check(found)
-    if found.dtype.kind in "fc":
+    if found.dtype.kind == "c":
+        raise DTypeError(
+            "weights are real numbers",
+            operation="cov",
+            inputs=describe(x, found),
+            expected=f"real {name}",
+            found=kind,
+            remedy="take the real part, or the absolute value",
+        )
+    xp = x.backend.xp
+    real = xp.finfo(xp.result_type(x.dtype, found.dtype) if found.dtype.kind == "f" else x.dtype).dtype
+    found = op.astype(found, dtype=real)
+    if name == "fweights":
         return found
-    return op.astype(found, dtype=x.dtype if x.dtype.kind == "f" else x.backend.xp.finfo(x.dtype).dtype)
+    from everyo.ops.linalg.pseudoinverse import unit_of  # loads all of linalg
+
+    # Nothing depends on the size of aweights: of the order of 1, they and their squares stay in the range.
+    return found / op.reshape(unit_of(op.reshape(found, shape=(1, count))), shape=())
 
 
 @explained
@@ -139,7 +154,7 @@ def cov(
     fweights : integer tensor, optional
         How often each observation was made.
     aweights : tensor, optional
-        How much each observation weighs.
+        How much each observation weighs; real, of any size, which does not count.
     dtype : dtype-like, optional
         The dtype to compute in; that of the variables by default.
 
@@ -155,7 +170,8 @@ def cov(
     ArgumentError
         If `fweights` are no integers, or both `ddof` and `correction` are given.
     DTypeError
-        If something is not numeric, `dtype` is no dtype, or `rowvar` or `bias` neither true nor false.
+        If something is not numeric, `aweights` are complex, `dtype` is no dtype, or `rowvar` or `bias` are
+        neither true nor false.
     GraphStateError
         If `ddof` or `correction` is a tensor that requires grad.
 
@@ -168,7 +184,7 @@ def cov(
     """
     correction = _correction(bias, ddof, correction)
     x, y = _in_dtype(x, y, dtype)
-    if x.dtype == float16 and all(_half(v) for v in (y, aweights)):
+    if x.dtype == float16 and _half(y) and (_half(aweights) or aweights.dtype.kind in "biu"):
         if aweights is not None:
             aweights = op.astype(weak(aweights, [x], "cov"), dtype=float32)
         wide = cov(x, y, rowvar, ddof=correction, fweights=fweights, aweights=aweights, dtype=float32)
