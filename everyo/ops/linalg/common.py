@@ -8,12 +8,12 @@ from itertools import product
 from typing import Any
 
 from everyo.core.batching import trailing
-from everyo.core.dtypes import float64
+from everyo.core.dtypes import float16, float64
 from everyo.core.modes import current_mode
 from everyo.core.registry import op
 from everyo.core.samples import Values, sample
 from everyo.core.tensor import Tensor
-from everyo.errors import LinAlgError, ShapeError, UnsupportedOperationError, describe
+from everyo.errors import DTypeError, LinAlgError, ShapeError, UnsupportedOperationError, describe
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear
 from everyo.ops.reductions import conjugate, inexact
@@ -21,8 +21,30 @@ from everyo.ops.reductions import conjugate, inexact
 matrixwise = trailing(2)
 
 
-def matrices(x: Any, operation: str) -> Tensor:
-    """Return `x` as a tensor of floats; ShapeError unless its last two axes are those of matrices."""
+def not_half(x: Tensor, operation: str) -> Tensor:
+    """Return `x`; DTypeError if it is of float16, in which nothing is solved or decomposed, as in NumPy."""
+    if x.dtype == float16:
+        raise DTypeError(
+            "half precision is too little to solve or decompose",
+            operation=operation,
+            inputs=describe(x),
+            expected="float32, float64 or a complex dtype",
+            found="float16",
+            remedy="convert it, and the result back if need be: x.astype(eo.float32)",
+        )
+    return x
+
+
+def right_hand_side(x: Any, operation: str) -> Tensor:
+    """Return what a system is solved for as a tensor of floats; DTypeError if these are of float16."""
+    return not_half(inexact(x), operation)
+
+
+def matrices(x: Any, operation: str, half: bool = False) -> Tensor:
+    """Return `x` as a tensor of floats; ShapeError unless its last two axes are those of matrices.
+
+    DTypeError if they are of float16, unless `half` says that this is computed.
+    """
     x = inexact(as_tensor(x))
     if len(x.shape) < 2:
         raise ShapeError(
@@ -33,12 +55,12 @@ def matrices(x: Any, operation: str) -> Tensor:
             found=f"shape {tuple(x.shape)}",
             remedy="add axes with reshape or expand_dims",
         )
-    return x
+    return x if half else not_half(x, operation)
 
 
-def square(x: Any, operation: str) -> Tensor:
-    """Return `x` as a tensor of floats; ShapeError unless it holds square matrices."""
-    x = matrices(x, operation)
+def square(x: Any, operation: str, half: bool = False) -> Tensor:
+    """Return `x` as `matrices` does; ShapeError unless they are square."""
+    x = matrices(x, operation, half)
     if x.shape[-1] != x.shape[-2]:
         raise ShapeError(
             "the matrices are not square",

@@ -22,11 +22,11 @@ from everyo.ops.linalg.common import (
     made,
     matrices,
     matrixwise,
+    right_hand_side,
     square,
 )
 from everyo.ops.linalg.orthogonal import right_divided
 from everyo.ops.linalg.solving import with_columns
-from everyo.ops.reductions import inexact
 from everyo.ops.signatures import composed, explained
 
 __all__ = ["lu", "lu_factor", "lu_solve"]
@@ -179,6 +179,8 @@ def lu(x: Any, /) -> LUResult:
         If `x` has less than two axes.
     LinAlgError
         If the matrix has more rows than columns and U is singular.
+    DTypeError
+        If the elements are no numbers, or are of float16.
     UnsupportedOperationError
         If SciPy is not installed.
 
@@ -221,7 +223,7 @@ def lu_factor(x: Any, /) -> LUFactors:
     ShapeError
         If the matrices are not square.
     DTypeError
-        If the elements are no numbers.
+        If the elements are no numbers, or are of float16.
     UnsupportedOperationError
         If SciPy is not installed.
 
@@ -261,6 +263,8 @@ def lu_solve(factors: tuple[Any, Any], b: Any, /) -> Tensor:
         If the shapes do not fit.
     LinAlgError
         If the matrix is singular.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------
@@ -279,7 +283,7 @@ def lu_solve(factors: tuple[Any, Any], b: Any, /) -> Tensor:
             remedy="write eo.linalg.lu_solve(eo.linalg.lu_factor(a), b)",
         )
     both, b = as_tensors((first, b), "lu_solve")
-    both, b = alike(square(both, "lu_solve"), inexact(b))
+    both, b = alike(square(both, "lu_solve"), right_hand_side(b, "lu_solve"))
     order = as_tensor(pivots)
 
     def solved(both: Tensor, b: Tensor) -> Tensor:

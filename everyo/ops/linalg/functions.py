@@ -278,7 +278,7 @@ def matrix_exp(x: Any, /) -> Tensor:
     [[1. 1.]
      [0. 1.]]
     """
-    return apply(_matrix_exp, (square(x, "matrix_exp"),))
+    return apply(_matrix_exp, (square(x, "matrix_exp", half=True),))
 
 
 @explained
@@ -316,7 +316,7 @@ def logm(x: Any, /) -> Tensor:
     [[0. 0.]
      [0. 0.]]
     """
-    return apply(_logm, (square(x, "logm"),))
+    return apply(_logm, (square(x, "logm", half=True),))
 
 
 @explained
@@ -353,7 +353,7 @@ def sqrtm(x: Any, /) -> Tensor:
     [[2. 0.]
      [0. 3.]]
     """
-    x = square(x, "sqrtm")
+    x = square(x, "sqrtm", half=True)
     if x.dtype.itemsize > 2:
         return apply(_sqrtm, (x,))
     root = apply(_sqrtm, (op.astype(x, dtype=float32),))  # what is kept for the derivative is not rounded

@@ -26,12 +26,13 @@ from everyo.ops.linalg.common import (
     matrices,
     matrixwise,
     real_of,
+    right_hand_side,
     row,
     summed,
 )
 from everyo.ops.linalg.pseudoinverse import chain, cut_share, cuts, pinv_jvp, pinv_vjp, unit_of
 from everyo.ops.linalg.solving import with_columns
-from everyo.ops.reductions import conjugate, inexact, real_part
+from everyo.ops.reductions import conjugate, real_part
 from everyo.ops.signatures import explained
 
 __all__ = ["lstsq", "pinv"]
@@ -266,7 +267,7 @@ def lstsq(a: Any, b: Any, /, rcond: Any = None) -> LstsqResult:
     """
     rcond = None if rcond is None else real_number(rcond, "lstsq", "rcond")
     a, b = as_tensors((a, b), "lstsq")
-    a, b = alike(matrices(a, "lstsq"), inexact(b))
+    a, b = alike(matrices(a, "lstsq"), right_hand_side(b, "lstsq"))
     rest: list[Any] = []
 
     def solved(a: Tensor, b: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from everyo.ops.creation import as_tensor
 from everyo.ops.extremes import require_elements
 from everyo.ops.families import primitive
 from everyo.ops.known import anywhere, is_known
-from everyo.ops.linalg.common import inexact_array, matrices, same_layout, square
+from everyo.ops.linalg.common import inexact_array, matrices, not_half, same_layout, square
 from everyo.ops.linalg.degeneracy import batched
 from everyo.ops.linalg.singular import svdvals
 from everyo.ops.norms import vector_norm
@@ -47,7 +47,7 @@ def _norm_of_matrices(x: Tensor, ord: Any, operation: str) -> Tensor:
             return op.sum(sums, axis=_last(sums, -1), keepdims=False)
         return (op.max if largest else op.min)(sums, axis=_last(sums, -1), keepdims=False)
     if known and ord in _BY_SINGULAR_VALUES:
-        values = svdvals(x)
+        values = svdvals(not_half(x, operation))
         reduce = op.sum if ord == 2 and not values.shape[-1] else _BY_SINGULAR_VALUES[ord]
         return reduce(values, axis=_last(values, -1), keepdims=False)
     raise ArgumentError(
@@ -98,6 +98,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
         If `x` has less than two axes, or a smallest one is asked for where there is none.
     ArgumentError
         If there is no such norm.
+    DTypeError
+        If the elements are no numbers, or are of float16 where singular values are asked for.
 
     Examples
     --------
@@ -106,7 +108,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
     >>> print(eo.linalg.matrix_norm(x), eo.linalg.matrix_norm(x, ord="nuc"), eo.linalg.matrix_norm(x, ord=2))
     5.0 7.0 4.0
     """
-    x = matrices(x, "matrix_norm")
+    x = matrices(x, "matrix_norm", half=True)
     out = _norm_of_matrices(x, ord, "matrix_norm")
     keepdims = as_flag(keepdims, "keepdims", "matrix_norm")
     return op.reshape(out, shape=(*out.shape, 1, 1)) if keepdims else out
@@ -143,6 +145,8 @@ def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -
         If there is no such norm.
     IndexingError
         If there is no such axis.
+    DTypeError
+        If the elements are no numbers, or are of float16 where singular values are asked for.
 
     Examples
     --------
@@ -211,7 +215,7 @@ def cond(x: Any, /, p: Any = None) -> Tensor:
     ArgumentError
         If there is no such norm.
     DTypeError
-        If the elements are no numbers, or are of float16 where they are decomposed or inverted.
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------

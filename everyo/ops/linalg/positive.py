@@ -23,12 +23,13 @@ from everyo.ops.linalg.common import (
     joined,
     made,
     matrixwise,
+    right_hand_side,
     same_layout,
     square,
 )
 from everyo.ops.linalg.solving import solution_specs, solve_batch, with_columns
 from everyo.ops.linalg.triangular import solver
-from everyo.ops.reductions import conjugate, inexact
+from everyo.ops.reductions import conjugate
 from everyo.ops.signatures import explained
 
 __all__ = ["cholesky", "cholesky_solve"]
@@ -286,6 +287,8 @@ def cholesky_solve(b: Any, l: Any, /, *, upper: bool = False) -> Tensor:
         If the shapes do not fit.
     LinAlgError
         If a diagonal element of the factor is zero.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------
@@ -304,6 +307,6 @@ def cholesky_solve(b: Any, l: Any, /, *, upper: bool = False) -> Tensor:
             found=f"{tuple(b.shape)}, then {tuple(l.shape)}",
             remedy="exchange the two: cholesky_solve(b, l), as in PyTorch",
         )
-    l, b = alike(square(l, "cholesky_solve"), inexact(b))
+    l, b = alike(square(l, "cholesky_solve"), right_hand_side(b, "cholesky_solve"))
     lower = adjoint(l) if as_flag(upper, "upper", "cholesky_solve") else l
     return with_columns(lambda l, b: apply(_cholesky_solutions, (l, b))[1], lower, b, "cholesky_solve")

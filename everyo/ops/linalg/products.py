@@ -13,6 +13,7 @@ from everyo.ops.axes import as_integer
 from everyo.ops.contraction import matmul, tensordot, vecdot
 from everyo.ops.contraction import outer as _outer_of_all
 from everyo.ops.creation import as_tensor, as_tensors
+from everyo.ops.linalg.common import not_half
 from everyo.ops.linalg.solving import inv
 from everyo.ops.products import cross, kron, matvec, vecmat
 from everyo.ops.shape import apart
@@ -179,7 +180,7 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
         identity = as_tensor(x.backend.asarray(xp.eye(x.shape[-1], dtype=x.dtype), None, x.device))
         return identity + op.zeros_like(x) if x.dtype.kind != "b" else identity
     if n < 0:
-        x, n = inv(x), -n
+        x, n = inv(not_half(x, "matrix_power")), -n
     out = None
     while True:
         if n & 1:

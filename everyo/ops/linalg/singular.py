@@ -191,9 +191,9 @@ def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitia
     >>> print(S)
     [4. 3.]
     """
+    x = matrices(x, "svd")
     if not as_flag(compute_uv, "compute_uv", "svd"):
         return svdvals(x)
-    x = matrices(x, "svd")
     u, s, vh = apply(_svd, (x,), {"alone": False})
     if as_flag(full_matrices, "full_matrices", "svd"):
         m, n = x.shape[-2:]

@@ -35,6 +35,8 @@ from everyo.ops.linalg.common import (
     made,
     matrixwise,
     named,
+    not_half,
+    right_hand_side,
     same_layout,
     singular,
     square,
@@ -315,7 +317,7 @@ def solve(x1: Any, x2: Any, /) -> Tensor:
     LinAlgError
         If a matrix is singular; the message says which.
     DTypeError
-        If the elements are no numbers.
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------
@@ -325,7 +327,7 @@ def solve(x1: Any, x2: Any, /) -> Tensor:
     [1.  0.5]
     """
     x1, x2 = as_tensors((x1, x2), "solve")
-    x1, x2 = alike(square(x1, "solve"), inexact(x2))
+    x1, x2 = alike(square(x1, "solve"), right_hand_side(x2, "solve"))
     return with_columns(solved, x1, x2, "solve")
 
 
@@ -398,6 +400,8 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Tensor:
         If there are not as many equations as unknowns.
     LinAlgError
         If the system is singular.
+    DTypeError
+        If the elements are no numbers, or are of float16.
     IndexingError
         If there is no such axis.
 
@@ -408,7 +412,7 @@ def tensorsolve(a: Any, b: Any, axes: Sequence[int] | None = None) -> Tensor:
     >>> print(eo.linalg.tensorsolve(a, eo.ones((2, 2))))
     [0.5 0.5 0.5 0.5]
     """
-    a, b = map(inexact, as_tensors((a, b), "tensorsolve"))
+    a, b = (right_hand_side(x, "tensorsolve") for x in as_tensors((a, b), "tensorsolve"))
     if axes is not None:
         moved = [normalize_axis(k, a.ndim, "tensorsolve") for k in as_items(axes, "axes", "tensorsolve")]
         kept = [k for k in range(len(a.shape)) if k not in moved]
@@ -451,7 +455,8 @@ def tensorinv(a: Any, ind: int = 2) -> Tensor:
     >>> eo.linalg.tensorinv(eo.reshape(eo.eye(6), (2, 3, 6))).shape
     (6, 2, 3)
     """
-    a, ind = inexact(as_tensor(a)), as_integer(ind, "ind", "tensorinv")
+    a = not_half(inexact(as_tensor(a)), "tensorinv")
+    ind = as_integer(ind, "ind", "tensorinv")
     if ind <= 0:
         raise ShapeError(
             "ind must be positive",

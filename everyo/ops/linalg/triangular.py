@@ -23,11 +23,11 @@ from everyo.ops.linalg.common import (
     joined,
     made,
     matrixwise,
+    right_hand_side,
     singular,
     square,
 )
 from everyo.ops.linalg.solving import many, solution_specs, solve_batch, with_columns
-from everyo.ops.reductions import inexact
 from everyo.ops.signatures import explained
 
 __all__ = ["solve_triangular"]
@@ -199,6 +199,8 @@ def solve_triangular(
         If the shapes do not fit.
     LinAlgError
         If a diagonal element is zero.
+    DTypeError
+        If the elements are no numbers, or are of float16.
 
     Examples
     --------
@@ -209,7 +211,7 @@ def solve_triangular(
     """
     operation = "solve_triangular"
     a, b = as_tensors((a, b), operation)
-    a, b = alike(square(a, operation), inexact(b))
+    a, b = alike(square(a, operation), right_hand_side(b, operation))
     params = {
         "upper": as_flag(upper, "upper", operation),
         "transposed": not as_flag(left, "left", operation),
