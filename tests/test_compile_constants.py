@@ -66,3 +66,17 @@ def test_loops_and_rules_of_the_users_own_are_not_run_while_traced():
     ):
         with pytest.raises(CompileError, match="only when the compiled program runs"):
             eo.compile(f)(captured(1.0, 2.0))
+
+
+def test_a_constant_that_a_loop_changes_is_not_read_in_it():
+    def f(x):
+        c = eo.zeros(2)
+
+        def body(i, s):
+            c[0] = c[0] + 1
+            return s * float(c[0])
+
+        return eo.fori_loop(0, 3, body, x)
+
+    with pytest.raises(CompileError, match="only when the compiled program runs"):
+        eo.compile(f)(captured(1.0))

@@ -12,29 +12,33 @@ from everyo.core.modes import no_grad
 from everyo.core.traced import staged
 
 
-def array_of(value: Value | None) -> Any:
-    """Return the elements of a value that is computed of constants alone, or None for any other."""
+def array_of(value: Value | None, found: dict[Value, Any]) -> Any:
+    """Return the elements of a value that is computed of constants alone, or None for any other.
+
+    `found` keeps what has been computed, so that a loop that asks at each turn computes each turn once.
+    """
     if value is None:
         return None
+    if value in found:
+        return found[value]
     made = value.op
     if made is not None and made.name == "constant":
         return made.params["array"]
-    order = _ancestry(value)
+    order = _ancestry(value, found)
     if order is None:
         return None
-    known: dict[Value, Any] = {}
     with staged(None), no_grad():
         for op in order:
             if op.name == "constant":
-                known[op.out] = op.params["array"]
+                found[op.out] = op.params["array"]
                 continue
-            out = apply(op.primitive, [None if v is None else known[v] for v in op.inputs], op.params)
+            out = apply(op.primitive, [None if v is None else found[v] for v in op.inputs], op.params)
             outs = out if isinstance(out, tuple) else (out,)
-            known.update(zip(op.outs, [np.asarray(x.data) for x in outs], strict=True))
-    return known[value]
+            found.update(zip(op.outs, [np.asarray(x.data) for x in outs], strict=True))
+    return found[value]
 
 
-def _ancestry(value: Value) -> list[Op] | None:
+def _ancestry(value: Value, found: dict[Value, Any]) -> list[Op] | None:
     """Return the operations that lead to a value, in order; None if one is no function of constants."""
     order: list[Op] = []
     seen: set[Op] = set()
@@ -51,7 +55,7 @@ def _ancestry(value: Value) -> list[Op] | None:
                 return None
             seen.add(op)
             waiting.append((at, True))
-            waiting += [(v, False) for v in op.operands]
+            waiting += [(v, False) for v in op.operands if v not in found]
     return order
 
 

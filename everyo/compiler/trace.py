@@ -100,7 +100,8 @@ class Symbol(Traced):
         return self.value.dtype
 
     def concrete(self, operation: str) -> Any:
-        made = array_of(self.value)
+        tracer: Any = self.interpreter
+        made = tracer.constant_array(self.value)
         if made is not None:
             return made
         kind = "bool" if operation in ("bool", "__bool__") else "item"
@@ -178,6 +179,7 @@ class Tracer(Interpreter):
         self.guards: dict[Any, tuple[Callable[[], Any], Any]] = {}
         self.arguments: dict[Value, Any] = {}
         self.asked: dict[tuple[int, str], bool] = {}
+        self.computed: dict[Value, Any] = {}  # constants that were asked for
         self.undoing = ExitStack()
 
     @property
@@ -200,7 +202,7 @@ class Tracer(Interpreter):
         if "inline" in primitive.options:  # a compiled function in a compiled function
             return primitive.options["inline"](*inputs)
         if primitive.options.get("shaped_by_values"):
-            arrays = [array_of(self.operand(x)) for x in inputs]
+            arrays = [self.constant_array(self.operand(x)) for x in inputs]
             if all(x is not None for x in arrays):
                 with staged(None):
                     return self.fixed(apply(primitive, arrays, params))
@@ -381,6 +383,13 @@ class Tracer(Interpreter):
     def constant(self, array: Any) -> Value:
         """Return a value that is part of the program."""
         return self.graph.add("constant", [], [(array.shape, array.dtype)], array=np.array(array))[0]
+
+    def constant_array(self, value: Value | None) -> Any:
+        """Return the elements of a constant, also of one that is computed, but not in the body of a loop."""
+        if self.parent is None and staging.get() is self:
+            return array_of(value, self.computed)
+        made = None if value is None else value.op  # what the body changes is another in each turn
+        return made.params["array"] if made is not None and made.name == "constant" else None
 
     def fixed(self, out: Any) -> Any:
         """Return the result, or results, of an operation on NumPy arrays alone as constants."""
