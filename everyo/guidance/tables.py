@@ -120,7 +120,7 @@ OF_TENSORS = {
     "unsqueeze_": "x = x.expand_dims(axis)",
     "squeeze_": "x = x.squeeze(axis)",
     "detach_": "x = x.detach()",
-    "at": "x[i] = v in place of x.at[i].set(v); x[i] += v adds",
+    "at": "x[i] = v for x.at[i].set(v); eo.index_add(x, axis, i, v) for x.at[i].add(v)",
     "sort": "x = eo.sort(x)",
     "fill": "x[...] = value",
     "put": "x[i] = v",
