@@ -438,6 +438,80 @@ def test_a_body_that_changes_something_outside():
     assert total.tolist() == [0.0, 0.0, 0.0]
 
 
+CHANGED = {
+    "made of constants": lambda x: eo.zeros(2),
+    "computed of an argument": lambda x: x * 0,
+    "an argument": lambda x: x,
+}
+
+
+@pytest.mark.parametrize("made", CHANGED)
+@pytest.mark.parametrize("loop", ["while_loop", "fori_loop", "scan", "map", "cond"])
+@pytest.mark.parametrize("by_item", [False, True], ids=["statement", "item"])
+def test_a_body_that_changes_a_tensor_of_the_function_around_it(made, loop, by_item):
+    def f(x):
+        count = CHANGED[made](x)
+
+        def body(state, *_):
+            nonlocal count
+            if by_item:
+                count[0] = count[0] + 1
+            else:
+                count += 1
+            return state / 2
+
+        if loop == "while_loop":
+            out = eo.while_loop(lambda s: s[0] > 1, body, x * 1)
+        elif loop == "fori_loop":
+            out = eo.fori_loop(0, 3, lambda i, s: body(s), x * 1)
+        elif loop == "scan":
+            out = eo.scan(lambda c, t: (body(c), t), x * 1, eo.ones(3))[0]
+        elif loop == "map":
+            out = eo.map(body, x)
+        else:
+            out = eo.cond(x[0] > 100, body, lambda s: s, x * 1)
+        return out, count
+
+    for compiled in (eo.compile(f), eo.compile(lambda x: eo.jvp(f, (x,), (x,)))):
+        with pytest.raises(CompileError, match="changes something outside"):
+            compiled(eo.tensor([3.0, 2.0]))
+
+
+def test_a_body_that_gives_an_outer_variable_another_tensor():
+    def f(x):
+        factor = x * 2
+
+        def body(i, state):
+            nonlocal factor
+            factor = factor + 1
+            return state * factor
+
+        return eo.fori_loop(0, 3, body, x), factor
+
+    assert f(eo.tensor([1.0]))[0].tolist() == [60.0]
+    with pytest.raises(CompileError, match="'factor'"):
+        eo.compile(f)(eo.tensor([1.0]))
+
+
+@pytest.mark.parametrize("returned", [False, True], ids=["used", "returned"])
+def test_a_body_may_change_what_it_makes_itself_of_values_around_it(returned):
+    def f(x):
+        double = x * 2
+
+        def body(i, state):
+            own = double * 2
+            own[0] = state[0] if returned else 1.0
+            own += 1
+            return own if returned else state * own
+
+        return eo.fori_loop(0, 3, body, x)
+
+    x = eo.asarray(X)
+    np.testing.assert_allclose(eo.compile(f)(x).numpy(), f(x).numpy(), rtol=1e-15)
+    by_reverse = eo.compile(eo.grad(lambda x: f(x).sum()))(x)
+    np.testing.assert_allclose(by_reverse.numpy(), eo.grad(lambda x: f(x).sum())(x).numpy(), rtol=1e-15)
+
+
 def test_a_carry_that_changes_its_shape_or_dtype():
     for step in (lambda c, t: (eo.concat([c, c]), t), lambda c, t: (c > 0, t)):
         with pytest.raises(EveryOError) as eager:

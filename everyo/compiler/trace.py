@@ -25,7 +25,9 @@ from everyo.compiler.infer import infer
 from everyo.compiler.items import Items
 from everyo.compiler.meeting import ends, in_dtype, in_own, met
 from everyo.compiler.raw import RawData, refuse
+from everyo.compiler.symbols import Symbol, stand_in, tensor_of
 from everyo.compiler.values import Values
+from everyo.core.copying import same_value
 from everyo.core.dispatch import apply, carries_gradient, record, recorded
 from everyo.core.dtypes import DIFFERENTIABLE, default_for
 from everyo.core.explaining import explain
@@ -36,8 +38,7 @@ from everyo.core.registry import forget_kernels, get_primitive, op, remember_ker
 from everyo.core.tape import FREED
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Interpreter, Traced, is_number, require_outer, staged, staging, top_of
-from everyo.errors import CompileError, EveryOError, describe
-from everyo.guidance.conversions import instead
+from everyo.errors import EveryOError
 from everyo.transforms.custom_values import noting
 
 COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
@@ -48,81 +49,10 @@ ARITHMETIC = frozenset((
 OPERATORS = ARITHMETIC | COMPARISONS | {"stop_gradient"}  # of Python: numbers stay numbers
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}  # the type of a number by the kind of its dtype
 
-REMEDIES = {
-    "bool": "use eo.where, eo.cond or eo.while_loop, or mark the argument in static_argnums",
-    "item": "keep it a tensor: np.sin(x) or eo.sin(x) for math.sin(x); eo.debug_print shows values; or mark "
-    "the argument in static_argnums",
-}
-
-
-class Number(Tensor):
-    """A tensor that stands for a number of Python, whose hash would be that of its value."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return hash(self.data.concrete("hash").item())
-
-
-def tensor_of(symbol: Symbol) -> Tensor:
-    """Return the tensor that the traced function is given for a value."""
-    if not symbol.weak:
-        return wrap(symbol)
-    number = Number()
-    number.data = symbol
-    number.grad_node = number.grad = None
-    return number
-
-
-class Symbol(Traced):
-    """A value that a compiled program will compute: only its shape and dtype are known.
-
-    `weak` marks what came of Python numbers alone: beside an array it takes the array's dtype.
-    """
-
-    __slots__ = ("value", "weak")
-
-    def __init__(self, interpreter: Tracer, value: Value, weak: bool = False) -> None:
-        self.interpreter, self.value, self.weak = interpreter, value, weak
-        interpreter.made.append(weakref.ref(self))
-
-    @property
-    def below(self) -> Any:
-        """An array of the shape and dtype that holds one zero: for those who ask what a tensor is like."""
-        return stand_in(self.value)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.value.shape
-
-    @property
-    def dtype(self) -> Any:
-        return self.value.dtype
-
-    def concrete(self, operation: str) -> Any:
-        tracer: Any = self.interpreter
-        made = tracer.constant_array(self.value)
-        if made is not None:
-            return made
-        kind = "bool" if operation in ("bool", "__bool__") else "item"
-        raise CompileError(
-            "the function asks for a value that exists only when the compiled program runs",
-            operation=operation,
-            inputs=describe(self),
-            expected="shapes and dtypes, which are known while the function is traced",
-            found=f"{operation}() of a computed tensor",
-            remedy=REMEDIES["bool"] if kind == "bool" else instead(REMEDIES["item"]),
-        )
-
 
 def leads_back(x: Tensor) -> bool:
     """Whether a backward pass from a result could go on: a training step has used its graph up."""
     return x.grad_node is not None and x.grad_node.saved is not FREED
-
-
-def stand_in(value: Any) -> Any:
-    """Return an array of a value's shape and dtype, all of it one element, zero."""
-    return np.broadcast_to(np.zeros((), value.dtype), tuple(value.shape))
 
 
 class Tracer(Interpreter):
@@ -366,9 +296,17 @@ class Tracer(Interpreter):
             return self.read(DataCell(x))
         return self.constant(in_own(x) if dtype is None else in_dtype(x, dtype))
 
+    def own(self, x: Tensor) -> Tensor:
+        """Return what a tensor becomes in place as a value of this trace: a body writes at each turn."""
+        if not x.level:
+            return op.alias(x)
+        if self.parent is None or x.level >= self.level:
+            return x
+        return self.symbol(self._outer(x), is_number(x))
+
     def _outer(self, x: Tensor) -> Value:
         """Return the input of a body that stands for a value of an enclosing trace."""
-        cell = OuterCell(x)
+        cell = OuterCell(same_value(x))  # which no in-place statement changes
         found = self.cells.get(cell.key)
         if found is None:
             found = self.cells[cell.key] = cell, self.graph.input(x.shape, x.dtype)
@@ -466,6 +404,7 @@ class Tracer(Interpreter):
             self.attributes = self.parent.attributes
             self.made = self.parent.made
             self.undoing = self.parent.undoing
+        self._before = len(self.made)
         self._outside = staging.set(self)
         forget_kernels()
         watch()
@@ -490,7 +429,7 @@ class Tracer(Interpreter):
                     self.write(cell, self._known(gradient))
         for reference, data, node in adopted:
             target = reference()
-            if target is not None and self.mine(target):
+            if target is not None and self.mine(target) and not self._made_within(data):
                 if error is None:
                     self._changed(target, node)
                 target.data, target.grad_node = data, node
@@ -501,6 +440,12 @@ class Tracer(Interpreter):
         super().__exit__(kind, error, trace)
         if error is None:
             refuse(changed)
+
+    def _made_within(self, data: Any) -> bool:
+        """Whether the function has made what a tensor was before, if of values of the trace around alone."""
+        while isinstance(data, (Tensor, Traced)) and not isinstance(data, Symbol):
+            data = data.data if isinstance(data, Tensor) else data.below
+        return isinstance(data, Symbol) and any(made() is data for made in self.made[self._before :])
 
     def _known(self, x: Any, dtype: Any = None) -> Value:
         value = self.operand(x, dtype)

@@ -400,8 +400,9 @@ class Tensor(Readable):
         >>> print(x)
         [1. 1.]
         """
-        if staging.get() is not None and not value.level:  # the program does it, at each call
-            value = op.alias(value)
+        tracer = staging.get()
+        if tracer is not None:  # the program does it, at each call
+            value = tracer.own(value)
         if self.grad_node is not None and self.grad_node.is_leaf:
             staged = value.level and value.data.interpreter.writes_outside
             if current_mode().grad or (value.level and not staged):

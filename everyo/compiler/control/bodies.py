@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ def trace_body(function: Function, like: Sequence[Any], name: str) -> tuple[Grap
     They are inputs of the graph behind its own.
     """
     graph = Graph(name)
+    before = [(cell, name, _contents(cell)) for cell, name in _variables(function)]
     inputs = [graph.input(tuple(x.shape), x.dtype) for x in like]
     tracer = Tracer(graph)
     with tracer:
@@ -38,11 +40,49 @@ def trace_body(function: Function, like: Sequence[Any], name: str) -> tuple[Grap
             found=f"{len(tracer.writes)} tensors written in place",
             remedy="carry the value through the loop",
         )
+    _refuse_rebound(before, graph.name)
     graph.outputs = [v for v in outputs if v is not None]
     captured = [cell.tensor for cell, _ in tracer.cells.values() if cell.tensor is not None]
     assert len(captured) == len(tracer.cells)
     tracer.cells.clear()  # the tracer leads to itself, but not to values of the trace around it
     return graph, captured
+
+
+def _variables(function: Any) -> Iterator[tuple[Any, str]]:
+    """Yield the outer variables that a function reads, or one that these hold, and their names."""
+    waiting, seen = [function], {function}
+    for found in waiting:
+        for name, cell in zip(found.__code__.co_freevars, found.__closure__ or ()):
+            yield cell, name
+            content = _contents(cell)
+            if isinstance(content, FunctionType) and content not in seen:
+                seen.add(content)
+                waiting.append(content)
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a variable that has no value yet
+        return None
+
+
+def _refuse_rebound(before: Sequence[tuple[Any, str, Any]], operation: str) -> None:
+    """Raise where a body gave a variable another tensor, which would happen once; put the old one back."""
+    rebound = []
+    for cell, name, old in before:
+        new = _contents(cell)
+        if new is not old and (isinstance(new, Tensor) or isinstance(old, Tensor)):
+            cell.cell_contents = old
+            rebound.append(repr(name))
+    if rebound:
+        raise CompileError(
+            "the body of a loop or branch gives a variable outside of it another value",
+            operation=operation,
+            expected="a body that returns what it computes",
+            found=f"an assignment to {', '.join(rebound)}",
+            remedy="carry the value through the loop",
+        )
 
 
 def is_float(x: Any) -> bool:

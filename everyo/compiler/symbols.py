@@ -1,0 +1,84 @@
+"""The values of a traced function, which only its program computes, and the tensors that stand for them."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from everyo.compiler.graph import Value
+from everyo.core.tensor import Tensor, wrap
+from everyo.core.traced import Traced
+from everyo.errors import CompileError, describe
+from everyo.guidance.conversions import instead
+
+REMEDIES = {
+    "bool": "use eo.where, eo.cond or eo.while_loop, or mark the argument in static_argnums",
+    "item": "keep it a tensor: np.sin(x) or eo.sin(x) for math.sin(x); eo.debug_print shows values; or mark "
+    "the argument in static_argnums",
+}
+
+
+class Number(Tensor):
+    """A tensor that stands for a number of Python, whose hash would be that of its value."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(self.data.concrete("hash").item())
+
+
+def tensor_of(symbol: Symbol) -> Tensor:
+    """Return the tensor that the traced function is given for a value."""
+    if not symbol.weak:
+        return wrap(symbol)
+    number = Number()
+    number.data = symbol
+    number.grad_node = number.grad = None
+    return number
+
+
+class Symbol(Traced):
+    """A value that a compiled program will compute: only its shape and dtype are known.
+
+    `weak` marks what came of Python numbers alone: beside an array it takes the array's dtype.
+    """
+
+    __slots__ = ("value", "weak")
+
+    def __init__(self, interpreter: Any, value: Value, weak: bool = False) -> None:
+        self.interpreter, self.value, self.weak = interpreter, value, weak
+        interpreter.made.append(weakref.ref(self))
+
+    @property
+    def below(self) -> Any:
+        """An array of the shape and dtype that holds one zero: for those who ask what a tensor is like."""
+        return stand_in(self.value)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.value.dtype
+
+    def concrete(self, operation: str) -> Any:
+        made = self.interpreter.constant_array(self.value)  # type: ignore[attr-defined]
+        if made is not None:
+            return made
+        kind = "bool" if operation in ("bool", "__bool__") else "item"
+        raise CompileError(
+            "the function asks for a value that exists only when the compiled program runs",
+            operation=operation,
+            inputs=describe(self),
+            expected="shapes and dtypes, which are known while the function is traced",
+            found=f"{operation}() of a computed tensor",
+            remedy=REMEDIES["bool"] if kind == "bool" else instead(REMEDIES["item"]),
+        )
+
+
+def stand_in(value: Any) -> Any:
+    """Return an array of a value's shape and dtype, all of it one element, zero."""
+    return np.broadcast_to(np.zeros((), value.dtype), tuple(value.shape))
