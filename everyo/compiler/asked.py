@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from everyo.compiler.cells import DataCell, OuterCell
 from everyo.compiler.graph import Value
+from everyo.core.ownership import is_changeable
 from everyo.core.tensor import Tensor
 from everyo.core.traced import Traced, staged
 from everyo.errors import CompileError, describe
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
 
 
 def answer(tracer: Tracer, x: Tensor, name: str) -> bool:
-    """Return `requires_grad` or `is_leaf` of a tensor, from outside or of a trace."""
+    """Return `requires_grad`, `is_leaf` or `mutable` of a tensor, from outside or of a trace."""
     data = x.data
     value = getattr(data, "value", None)
+    if name == "mutable":
+        arguments = getattr(getattr(data, "interpreter", None), "arguments", ())
+        return value is not None and value in arguments and _of_argument(data.interpreter, value, name)
     if isinstance(value, Value):  # a symbol
         node = x.grad_node
         if node is not None:
@@ -39,10 +43,13 @@ def answer(tracer: Tracer, x: Tensor, name: str) -> bool:
 
 def _of_outside(tracer: Tracer, x: Any, name: str) -> bool:
     """Return the answer of a tensor from outside, which is asked again at each call."""
-    return tracer.guard(x, name, functools.partial(_now, x, name))
+    return tracer.guard(x, name, functools.partial(now, x, name))
 
 
-def _now(x: Any, name: str) -> bool:
+def now(x: Any, name: str) -> bool:
+    """Return the answer of an argument, which may be an array, or of a tensor from outside."""
+    if name == "mutable":
+        return is_changeable(x)
     with staged(None):
         return getattr(x, name, name == "is_leaf")
 
@@ -70,7 +77,7 @@ def _of_value(tracer: Any, x: Tensor, value: Value, name: str) -> bool:
 def _of_argument(tracer: Any, value: Value, name: str) -> bool:
     place = list(tracer.arguments).index(value), name
     if place not in tracer.asked:
-        tracer.asked[place] = _now(tracer.arguments[value], name)
+        tracer.asked[place] = now(tracer.arguments[value], name)
     return tracer.asked[place]
 
 

@@ -25,6 +25,7 @@ from everyo.compiler.native import Code, require
 from everyo.compiler.passes import remove_dead
 from everyo.compiler.trace import Tracer
 from everyo.core.modes import no_grad
+from everyo.core.ownership import changeable
 from everyo.core.registry import get_primitive
 from everyo.errors import CompileError
 
@@ -266,6 +267,9 @@ def traced(function: Any, specs: Sequence[tuple[Any, bool]]) -> Graph:
     graph = Graph("eager")
     with Tracer(graph) as tracer, no_grad():
         symbols = [tracer.symbol(graph.input((), dtype), weak) for dtype, weak in specs]
+        for symbol, (_, weak) in zip(symbols, specs, strict=True):
+            if not weak:
+                changeable(symbol)  # it stands for an array, which the function may change in place
         out = function(*symbols)
         values = [tracer.operand(x) for x in (out if isinstance(out, tuple) else (out,))]
         graph.outputs = [v for v in values if v is not None]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from optree import tree_flatten
 
+from everyo.compiler.asked import now
 from everyo.compiler.cells import DataCell
 from everyo.compiler.direct import Door, door
 from everyo.compiler.program import LARGE, Program
@@ -160,7 +161,7 @@ class Entry:
 
     def answers(self, leaves: Sequence[Any]) -> bool:
         """Whether arguments are differentiated, or leaves, as those that the function has asked were."""
-        return all(getattr(leaves[i], name) is answer for (i, name), answer in self.asked.items())
+        return all(now(leaves[i], name) is answer for (i, name), answer in self.asked.items())
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Return the results for leaves of the kinds that were compiled."""

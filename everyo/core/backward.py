@@ -15,6 +15,7 @@ from everyo.core.cotangents import Partial
 from everyo.core.device import backend_of, scalar_like
 from everyo.core.dispatch import settle
 from everyo.core.operands import array_from
+from everyo.core.ownership import changeable
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode, Node
 from everyo.core.tensor import Tensor, wrap
@@ -115,11 +116,11 @@ def accumulate_grad(receiver: Tensor, gradient: Tensor) -> None:
     """Add `gradient` to what `receiver` has; the old gradient tensor itself does not change."""
     held = receiver.grad
     if held is None:
-        receiver.grad = gradient
+        receiver.grad = changeable(gradient)
     elif _is_plain(held) and _is_plain(gradient):
-        receiver.grad = wrap(settle(held.data + gradient.data))
+        receiver.grad = changeable(wrap(settle(held.data + gradient.data)))
     else:
-        receiver.grad = held + gradient
+        receiver.grad = changeable(held + gradient)
 
 
 def _is_plain(x: Tensor) -> bool:

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from everyo.core.device import backend_for
+from everyo.core.ownership import changeable
 from everyo.core.registry import op
 from everyo.core.tape import LeafNode
 from everyo.core.tensor import Tensor
@@ -25,8 +26,7 @@ def same_value(tensor: Tensor) -> Tensor:
 def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     """Return an independent leaf of the same class, with a copy of its gradient; what `deepcopy` calls."""
     if tensor.level:
-        inside: Tensor = op.copy(tensor)
-        return inside
+        return changeable(op.copy(tensor))
     _require_leaf(tensor, "deepcopy", _COPY)
     if staging.get() is not None:
         return _in_program(tensor, "deepcopy")
@@ -64,8 +64,7 @@ def _in_program(tensor: Tensor, operation: str) -> Tensor:
             found="a parameter, or a tensor that holds a gradient",
             remedy="copy x.detach(), use x.clone(), which stays in the graph, or copy it outside",
         )
-    copied: Tensor = op.copy(tensor)
-    return copied
+    return changeable(op.copy(tensor))
 
 
 def reduce(tensor: Tensor) -> Any:
@@ -91,6 +90,7 @@ def _leaf(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
     """Return a leaf of a class around `array`, whatever the grad mode."""
     tensor = object.__new__(kind)
     tensor.data, tensor.grad, tensor.grad_node = array, None, None
+    changeable(tensor)
     if requires_grad:
         tensor.grad_node = LeafNode(tensor)
     return tensor

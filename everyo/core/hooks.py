@@ -9,6 +9,7 @@ from typing import Any
 from everyo.core.cotangents import Partial, Several
 from everyo.core.dispatch import settle
 from everyo.core.modes import current_mode
+from everyo.core.ownership import changeable
 from everyo.core.registry import op
 from everyo.core.tape import Extras
 from everyo.core.tensor import Tensor, wrap
@@ -63,7 +64,7 @@ def _shown(value: Any) -> Any:
         return {position: _shown(v) for position, v in value.items()}
     if value is None:
         return None
-    tensor = wrap(value.data if isinstance(value, Tensor) else settle(value))
+    tensor = changeable(wrap(value.data if isinstance(value, Tensor) else settle(value)))
     if isinstance(value, Tensor):  # which others of the pass may hold, too
         tensor.grad_node = value.grad_node
     return tensor

@@ -1,4 +1,9 @@
-"""Who may write into an array: a buffer is reused only when nothing but its tensor holds it."""
+"""What may be written into: arrays that only one tensor holds, and tensors of shape () that are no results.
+
+As NumPy's scalars, what an operation has made of shape () never changes: ``x += v`` gives the name another
+tensor. It changes the object of all others, as it does arrays: of what was made by `eo.tensor`, `eo.zeros`,
+`eo.copy` and the like, of parameters, and of gradients.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ import sys
 from typing import Any
 
 from everyo.core.tensor import Tensor
+from everyo.core.traced import staging
 
 _count = getattr(sys, "getrefcount", None)
 
@@ -38,3 +44,31 @@ def _alone() -> int:
 
 
 _ALONE = _alone()
+
+
+def changeable(x: Tensor) -> Tensor:
+    """Return a new tensor as one that ``x += v`` changes, whatever its shape."""
+    if not x.shape:
+        x.mutable = True
+    return x
+
+
+def as_changeable(new: Tensor, x: Any) -> Tensor:
+    """Return a tensor that stands for `x` as one that ``x += v`` changes if it changes `x`."""
+    if staging.get() is None:
+        return changeable(new) if is_changeable(x) else new
+    if not new.shape:
+        new.mutable = x  # to be asked if need be: the answer is a guard of the program
+    return new
+
+
+def is_changeable(x: Any) -> bool:
+    """Whether ``x += v`` changes the object of a tensor or array."""
+    if not isinstance(x, Tensor):
+        return hasattr(x, "__setitem__")  # as NumPy's scalars have not
+    if x.shape or (x.grad_node is not None and x.grad_node.is_leaf):
+        return True
+    known, tracer = getattr(x, "mutable", None), staging.get()
+    if known is not None:
+        return known is True or is_changeable(known)
+    return tracer is not None and tracer.knows(x, "mutable")

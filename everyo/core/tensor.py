@@ -38,11 +38,12 @@ class Tensor(Readable):
         tensor too, or None.
     """
 
-    __slots__ = ("__weakref__", "data", "grad", "grad_node")
+    __slots__ = ("__weakref__", "data", "grad", "grad_node", "mutable")
 
     data: Any
     grad: Tensor | None
     grad_node: Node | None
+    mutable: Any  # not set on most: see `everyo.core.ownership.changeable`
 
     __hash__ = object.__hash__
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from everyo.core.copying import same_value
+from everyo.core.ownership import as_changeable
 from everyo.core.settings import kept, same_setting
 from everyo.core.tensor import Tensor
 from everyo.nn.parameter import Parameter
@@ -149,5 +150,5 @@ def _copied(value: Any, copies: dict[int, Tensor]) -> Any:
     if type(value) is not Tensor:
         return value
     if id(value) not in copies:
-        copies[id(value)] = same_value(value)
+        copies[id(value)] = as_changeable(same_value(value), value)
     return copies[id(value)]

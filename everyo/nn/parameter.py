@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from everyo.core.ownership import changeable
 from everyo.core.tensor import Tensor
 from everyo.ops.creation import tensor
 
@@ -38,5 +39,6 @@ class Parameter(Tensor):
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
         self.data = data.data if isinstance(data, Tensor) else tensor(data).data
         self.grad = self.grad_node = None
+        changeable(self)
         if requires_grad:
             self.requires_grad_()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from everyo.core.batching import unchanged
 from everyo.core.device import backend_for, backend_of
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import DIFFERENTIABLE, as_dtype
+from everyo.core.ownership import changeable
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
@@ -39,7 +42,16 @@ def _alias(xp: Any, x: Any) -> Any:
     return x
 
 
+def _of_its_own(function: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:
+    @functools.wraps(function)
+    def call(x: Any, /) -> Tensor:
+        return changeable(function(x))
+
+    return call
+
+
 @explained
+@_of_its_own
 @public
 @linear(lambda g: g, samples=lambda: [sample((2, 3)), sample(()), sample((0,))], batch=unchanged)
 def copy(xp: Any, x: Any) -> Any:

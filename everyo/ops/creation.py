@@ -11,6 +11,7 @@ from everyo.core.device import backend_for, backend_of
 from everyo.core.dtypes import as_dtype, get_default_dtype, refuse_complex
 from everyo.core.modes import is_grad_enabled
 from everyo.core.operands import array_from, is_typed, stack_lists_by, strongest, tensors_in
+from everyo.core.ownership import as_changeable, changeable
 from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor, wrap
@@ -74,7 +75,7 @@ def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_
             remedy="use eo.asarray(...) or eo.stack([...]), which stay differentiable, or x.detach()",
         )
     if staging.get() is not None and next(tensors_in(data), None) is not None:  # read anew at each call
-        return op.copy(asarray(data, dtype=dtype, device=device)).detach()
+        return changeable(op.copy(asarray(data, dtype=dtype, device=device)).detach())
     return made(_array(data, dtype, device, True, "tensor"), requires_grad, "tensor")
 
 
@@ -176,7 +177,8 @@ def asarray(
     data, copy = _stacked(data), None if copy is None else as_flag(copy, "copy", "asarray")
     if not isinstance(data, Tensor):
         try:
-            return fresh(_array(data, dtype, device, copy, "asarray"))
+            result = fresh(_array(data, dtype, device, copy, "asarray"))
+            return as_changeable(result, data)
         except EveryOError as error:  # operands of other functions come here, too
             if error.operation != "asarray":
                 raise
@@ -254,8 +256,8 @@ def made(array: Any, requires_grad: bool, operation: str) -> Tensor:
     """Return an array as a new leaf."""
     if as_flag(requires_grad, "requires_grad", operation):
         with staged(None):  # a leaf has an array, also where a function is compiled
-            return wrap(array).requires_grad_()
-    return fresh(array)
+            return changeable(wrap(array).requires_grad_())
+    return changeable(fresh(array))
 
 
 def fresh(array: Any) -> Tensor:
@@ -352,7 +354,7 @@ def full(
     if isinstance(fill_value, Tensor) and (staging.get() is not None or _tracked(fill_value) is not None):
         value = asarray(fill_value, dtype=dtype, device=device)
         _require_number(value)
-        return op.copy(op.broadcast_to(value, shape=sizes))
+        return changeable(op.copy(op.broadcast_to(value, shape=sizes)))
     value = _array(fill_value, dtype, device, None, "full")
     _require_number(value)
     return _filled("full", sizes, value.dtype, device, requires_grad, value)

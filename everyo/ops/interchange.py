@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from everyo.core.device import backend_for
+from everyo.core.ownership import changeable
 from everyo.core.tensor import Tensor, wrap
 from everyo.errors import ArgumentError, EveryOError
 from everyo.ops.axes import as_flag
@@ -74,4 +75,4 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
             remedy="detach it in its own library first, or convert it to a NumPy array: eo.asarray(...)",
         ) from error
     copied = copy is not None and as_flag(copy, "copy", "from_dlpack")
-    return wrap(backend.asarray(array, None, place, copied or None))
+    return changeable(wrap(backend.asarray(array, None, place, copied or None)))

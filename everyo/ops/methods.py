@@ -9,6 +9,7 @@ from everyo import ops
 from everyo.core.device import backend_of
 from everyo.core.dispatch import binary, unary
 from everyo.core.operands import WEAK
+from everyo.core.ownership import is_changeable
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
@@ -89,8 +90,8 @@ def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], A
 def _in_place(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
         result = function(self, other)
-        if result is NotImplemented:
-            return NotImplemented
+        if result is NotImplemented or not (self.shape or is_changeable(self)):
+            return result
         if result.shape != self.shape or result.dtype != self.dtype:
             result = fitted(result, self)
         self.assign(result)

@@ -10,7 +10,7 @@ from typing import Any
 
 from everyo.backends.accelerated import LARGE, updated
 from everyo.core.modes import enable_grad, no_grad
-from everyo.core.ownership import sole_owner
+from everyo.core.ownership import changeable, sole_owner
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import refuse_traced, staging
@@ -255,8 +255,9 @@ class Optimizer:
             seen.started(p, state)
         options = {k: records.item(group, k) if k == "lr" else v for k, v in group.items()}
         step = records.item(state, "step") + 1
-        block = {"step": step, **{name: op.alias(records.item(state, name)) for name in names}}
-        value, gradient = p.detach(), p.grad.detach()  # type: ignore[union-attr]
+        arrays = {name: changeable(op.alias(records.item(state, name))) for name in names}
+        block = {"step": step, **arrays}
+        value, gradient = changeable(p.detach()), p.grad.detach()  # type: ignore[union-attr]
         new = self.update(value, gradient, block, options)
         for name in ("step", *names):
             records.put(state, name, block[name])

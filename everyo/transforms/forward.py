@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.modes import begin, current_mode, is_constant
+from everyo.core.ownership import as_changeable
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, no_rule
 from everyo.core.registry import op
 from everyo.core.repair import holds_nan, may_repair, repair, watch_over
@@ -241,7 +242,8 @@ def push(
     Last comes the auxiliary data, whose tensors are those of the level below.
     """
     with JVPInterpreter(points[0].backend) as interpreter:
-        duals = [interpreter.pair(lower(p), lower(t)) for p, t in zip(points, directions, strict=True)]
+        pairs = zip(points, directions, strict=True)
+        duals = [as_changeable(interpreter.pair(lower(p), lower(t)), p) for p, t in pairs]
         result, aux = split_aux(call(duals), has_aux, operation)
         leaves, structure = flatten(result)
         values, tangents = [], []

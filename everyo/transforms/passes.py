@@ -7,6 +7,7 @@ from typing import Any
 
 from everyo.core.dispatch import each
 from everyo.core.dtypes import DIFFERENTIABLE
+from everyo.core.ownership import as_changeable
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor, wrap
@@ -31,7 +32,7 @@ class Watch(Interpreter):
 
     def copies(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Return tensors as values of this level."""
-        return [wrap(Traced(self, lower(x))) for x in tensors]
+        return [as_changeable(wrap(Traced(self, lower(x))), x) for x in tensors]
 
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute on the level below; what has no derivative stays there."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from everyo.core.dispatch import each
 from everyo.core.modes import begin, is_constant
+from everyo.core.ownership import as_changeable
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor, wrap
@@ -161,7 +162,7 @@ def program_of(
         If it must be linear and is not.
     """
     with Recorder(linear_for is not None) as recorder:
-        variables = [recorder.place(lower(x)) for x in inputs]
+        variables = [as_changeable(recorder.place(lower(x)), x) for x in inputs]
         results = [as_tensor(recorder.released(x)) for x in function(variables)]
         if linear_for is not None:
             _require_linear(results, recorder, linear_for)

@@ -13,6 +13,7 @@ from everyo.core.backward import enter, leave
 from everyo.core.copying import same_value
 from everyo.core.dispatch import carries_gradient, each, record
 from everyo.core.modes import begin, current_mode, is_constant, is_grad_enabled, switched
+from everyo.core.ownership import as_changeable
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tape import Node, OutputNode, VariableNode, next_age
@@ -47,7 +48,7 @@ class LevelTape(Interpreter):
         receiver = wrap(x.data)  # of the level below: one of this level would refer back to the tape
         receiver.grad_node = leaf.grad_node
         self._receivers.append(receiver)
-        return leaf
+        return as_changeable(leaf, x)
 
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute on the level below; record the call if an operand of this level has a node."""
@@ -182,7 +183,7 @@ class EagerTape:
             variable = wrap(x.data)
             variable.grad_node = VariableNode(variable)
         self._receivers.append(same_value(variable))  # what the function does to it in place is its own
-        return variable
+        return as_changeable(variable, x)
 
     def pull(self, outputs: Sequence[Tensor], seeds: Sequence[Any], retain: bool) -> list[Tensor]:
         """Return the gradients with respect to all variables, recorded if others can differentiate them.

@@ -15,6 +15,7 @@ from everyo.core import traced
 from everyo.core.copying import same_value
 from everyo.core.dispatch import note
 from everyo.core.modes import current_mode, switched
+from everyo.core.ownership import as_changeable
 from everyo.core.primitive import OUT, STATIC
 from everyo.core.tape import LeafNode, Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
@@ -37,7 +38,7 @@ def segment(run: Run, leaves: Leaves) -> Leaves:
     """
     mode = current_mode()
     if not mode.grad and max(mode.held, 0) >= traced.depth():
-        return run([same_value(x) for x in leaves])
+        return run([as_changeable(same_value(x), x) for x in leaves])
     payload = _Payload(run, leaves)
     born = next_age()
     with payload.draws.noted():
@@ -78,7 +79,8 @@ class _Payload:
     __slots__ = ("draws", "leaves", "read", "run", "values")
 
     def __init__(self, run: Run, leaves: Leaves) -> None:
-        self.run, self.leaves, self.draws = run, [same_value(x) for x in leaves], Draws()
+        self.run, self.draws = run, Draws()
+        self.leaves = [as_changeable(same_value(x), x) for x in leaves]
         self.read: dict[LeafNode, Any] = {}
         self.values: list[Any] = []
 

@@ -11,6 +11,7 @@ from everyo.core.batching import as_single, front
 from everyo.core.copying import same_value
 from everyo.core.dispatch import apply
 from everyo.core.explaining import EXPLAINED
+from everyo.core.ownership import as_changeable
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor, wrap
@@ -315,7 +316,7 @@ def _mapped(leaf: Any) -> Tensor:
 
 def _whole(leaf: Any) -> Any:
     """Return what is passed whole so that the function cannot change the caller's tensor in place."""
-    return same_value(leaf) if isinstance(leaf, Tensor) else leaf
+    return as_changeable(same_value(leaf), leaf) if isinstance(leaf, Tensor) else leaf
 
 
 def _mapped_axis(x: Tensor, axis: int) -> int:
