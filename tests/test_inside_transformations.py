@@ -188,3 +188,47 @@ def test_freezing_an_argument():
         with pytest.raises(eo.GraphStateError) as error:
             refused(x)
         assert "x.detach()" in error.value.remedy
+
+
+def changing(x):
+    x[0] = 9.0
+    x += 1
+    return x
+
+
+def customized(x):
+    f = eo.custom_vjp(changing)
+    f.defvjp(lambda x: (changing(x), None), lambda residuals, g: (g,))
+    return f(x)
+
+
+IN_PLACE = {
+    "cond": lambda x: eo.cond(x[1] > 0, changing, lambda x: x, x),
+    "cond of a container": lambda x: eo.cond(
+        x[1] > 0, lambda d: changing(d["a"][0]), lambda d: x, {"a": [x]}
+    ),
+    "fori_loop": lambda x: eo.fori_loop(0, 2, lambda i, x: changing(x), x),
+    "while_loop": lambda x: eo.while_loop(lambda x: x[1] < 5, changing, x),
+    "scan": lambda x: eo.scan(lambda c, t: (changing(c), t), x, x)[0],
+    "map": lambda x: eo.map(changing, x[:, None]),
+    "vmap": lambda x: eo.vmap(lambda a, b: changing(b) + a, in_axes=(0, None))(x, x),
+    "grad": lambda x: eo.grad(lambda x: changing(x).sum())(x),
+    "jvp": lambda x: eo.jvp(changing, (x,), (x,))[0],
+    "custom_vjp": customized,
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_arguments_that_a_function_changes_are_its_own(name, compiled):
+    given = eo.tensor([1.0, 2.0])
+
+    def f(x):
+        own = x * 1
+        out = IN_PLACE[name](own)
+        return out, own
+
+    out, own = (eo.compile(f) if compiled else f)(given)
+    assert (own.tolist(), given.tolist()) == ([1.0, 2.0], [1.0, 2.0])
+    if name in ("cond", "cond of a container", "jvp", "custom_vjp"):
+        assert out.tolist() == [10.0, 3.0]

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from everyo.core.copying import apart
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError
 from everyo.ops.creation import as_tensor, zeros_like
@@ -128,7 +129,7 @@ class _Customized:
         if not needs_rules(tensors):
             if any(map(carries, tensors)):  # in a `no_grad` block, where the function may compute in NumPy
                 args = tuple(rules.all_arguments(detached(tensors)))
-            return self.function(*args)
+            return self.function(*map(apart, args))
         return rules.result(call(rules, tensors))
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
