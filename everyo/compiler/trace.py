@@ -84,6 +84,10 @@ class Tracer(Interpreter):
         What a failure takes back, shared as well.
     parent : Tracer or None
         The trace around it, where it traces the body of a loop or branch.
+    guarding : Tracer or None
+        The innermost trace from here outwards whose function may run not at all. What it does with values
+        of traces around alone is written down in it: outside it would be computed in any case, with its
+        errors, and with a gradient that is NaN where the function is not to run.
     """
 
     name = "compile"
@@ -92,8 +96,9 @@ class Tracer(Interpreter):
     cond: Callable[..., Any]
     while_loop: Callable[..., Any]
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, guarded: bool = False) -> None:
         super().__init__()
+        self.guarded = guarded
         self.staging = self
         self.graph, self.parent = graph, None
         self._recording = begin(self.level).grad
@@ -296,6 +301,11 @@ class Tracer(Interpreter):
             return self.read(DataCell(x))
         return self.constant(in_own(x) if dtype is None else in_dtype(x, dtype))
 
+    def writer(self, interpreter: Interpreter) -> Interpreter:
+        """Return who processes an operation on values of an interpreter."""
+        inner = self.guarding
+        return interpreter if inner is None or interpreter.level >= inner.level else inner
+
     def own(self, x: Tensor) -> Tensor:
         """Return what a tensor becomes in place as a value of this trace: a body writes at each turn."""
         if not x.level:
@@ -340,7 +350,9 @@ class Tracer(Interpreter):
         data = x
         while isinstance(data, (Tensor, Traced)) and not isinstance(data, Symbol):
             data = data.data if isinstance(data, Tensor) else data.below
-        return data.value if isinstance(data, Symbol) and data.interpreter is self else None
+        if not isinstance(data, Symbol):
+            return None
+        return data.value if data.interpreter is self else self._outer(wrap(data))
 
     def python(self, function: Callable[..., Any], values: Sequence[Value]) -> None:
         """Append a call of a Python function on arrays, for its effect."""
@@ -404,6 +416,7 @@ class Tracer(Interpreter):
             self.attributes = self.parent.attributes
             self.made = self.parent.made
             self.undoing = self.parent.undoing
+        self.guarding = self if self.guarded else self.parent and self.parent.guarding
         self._before = len(self.made)
         self._outside = staging.set(self)
         forget_kernels()

@@ -13,7 +13,7 @@ from everyo.core.operands import WEAK, coerce, numeric, stacked, tensors_in, wit
 from everyo.core.registry import no_kernel
 from everyo.core.tape import Node, OutputNode, next_age
 from everyo.core.tensor import Tensor, wrap
-from everyo.core.traced import Interpreter, Traced, staged, staging, top_of
+from everyo.core.traced import Interpreter, Traced, processing, staged, staging, top_of
 from everyo.errors import EveryOError, user_line
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def apply(primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any] = 
     kernel = primitive.kernels.get(kind)
     if kernel is None or not uniform:
         traced = top_of(arrays)
-        interpreter: Any = staging.get() if traced is None else traced.interpreter
+        interpreter: Any = staging.get() if traced is None else processing(traced)
         if interpreter is not None and (traced is not None or any(isinstance(x, Tensor) for x in inputs)):
             if not interpreter.active:
                 interpreter.refuse_foreign(primitive, inputs)
@@ -206,7 +206,7 @@ def unary(primitive: Primitive) -> Callable[[Any], Any]:
             kernel = no_kernel(kernels, kind)
         if kernel is None:
             if isinstance(array, Traced) and array.interpreter.active:
-                return _interpret(array.interpreter, primitive, (x,), NO_PARAMS)
+                return _interpret(processing(array), primitive, (x,), NO_PARAMS)
             return apply(primitive, (x,))
         try:
             out = kernel(array)
@@ -291,7 +291,7 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
                 same = isinstance(a1, Traced) and kind is a2.__class__ and a1.interpreter is a2.interpreter
                 traced = a1 if same else top_of((a1, a2))
                 if traced is not None and traced.interpreter.active:
-                    return _interpret(traced.interpreter, primitive, (x1, x2), NO_PARAMS)
+                    return _interpret(processing(traced), primitive, (x1, x2), NO_PARAMS)
             if foreign is not None and foreign(x2):
                 return NotImplemented
             return apply(primitive, (x1, x2))

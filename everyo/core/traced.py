@@ -289,6 +289,13 @@ def top_of(values: Sequence[Any]) -> Traced | None:
     return found
 
 
+def processing(value: Traced) -> Any:
+    """Return the interpreter that processes an operation whose highest operand is `value`."""
+    tracer = staging.get()
+    found = value.interpreter
+    return tracer.writer(found) if tracer is not None and found.active else found
+
+
 def refuse_traced(operation: str, found: str, remedy: str) -> None:
     """Raise CompileError while a function is traced, for what would happen then and at no call after it."""
     if staging.get() is not None:

@@ -20,15 +20,17 @@ from everyo.transforms.carry import Carry
 Function = Callable[..., Any]
 
 
-def trace_body(function: Function, like: Sequence[Any], name: str) -> tuple[Graph, list[Tensor]]:
+def trace_body(
+    function: Function, like: Sequence[Any], name: str, guarded: bool = False
+) -> tuple[Graph, list[Tensor]]:
     """Return the graph of a function of flat lists of tensors, and the tensors that it captures.
 
-    They are inputs of the graph behind its own.
+    They are inputs of the graph behind its own. `guarded` says that the program may not come to it.
     """
     graph = Graph(name)
     before = [(cell, name, _contents(cell)) for cell, name in _variables(function)]
     inputs = [graph.input(tuple(x.shape), x.dtype) for x in like]
-    tracer = Tracer(graph)
+    tracer = Tracer(graph, guarded)
     with tracer:
         results = function([tracer.symbol(v) for v in inputs])
         outputs = [tracer.operand(tracer.released(as_tensor(x))) for x in results]

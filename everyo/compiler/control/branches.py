@@ -47,7 +47,7 @@ def chosen(
     `numbers` says for each function, when it has been traced, which of its results are Python numbers: they
     take the dtype of what the other one returns in their place.
     """
-    traced, captured = zip(*(trace_body(f, operands, "cond") for f in functions))
+    traced, captured = zip(*(trace_body(f, operands, "cond", guarded=True) for f in functions))
     drawn = before_cond(pred, traced)
     outside = [[*c, *d] for c, d in zip(captured, drawn, strict=True)]
     both = [*outside[0], *outside[1]]

@@ -46,7 +46,7 @@ def _while(xp: Any, *inputs: Any, cond: Graph, body: Graph, carries: int) -> Any
 
 def repeated(cond_fun: Function, body_fun: Function, init: Sequence[Any]) -> list[Tensor]:
     """Run a while loop of functions of flat lists; return its states, the count of steps, and its tape."""
-    graphs, captured = zip(*(trace_body(f, init, "while") for f in (cond_fun, body_fun)))
+    graphs, captured = zip(*(trace_body(f, init, "while", guarded=True) for f in (cond_fun, body_fun)))
     both = [*captured[0], *captured[1]]
     n, first = len(init), len(captured[0])
     like = [*init, *both]

@@ -75,7 +75,7 @@ def scanned(
         state, y = function(values[:count], values[count:])
         return [*state, *y]
 
-    body, captured = trace_body(flat, like, "scan")
+    body, captured = trace_body(flat, like, "scan", guarded=not length)
     xs = [*xs, *before_scan(body, len(like), length, reverse)]
     outs = apply(
         SCAN,
