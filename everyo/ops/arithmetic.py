@@ -72,7 +72,7 @@ def multiply(xp: Any, x1: Any, x2: Any) -> Any:
 
 @fused
 def _by_divisor(g: Any, x1: Any, x2: Any) -> Any:
-    return -(g * over(over(x1, x2), x2))  # the square of a small or large x2 leaves the range of the dtype
+    return -(over(g, x2) * over(x1, x2))  # x2**2, or x1 / x2**2, may leave the range where these do not
 
 
 @elementwise(

@@ -127,11 +127,11 @@ def _slope(x: Tensor, h: Tensor, axis: int, edge_order: int) -> Tensor:
     before, here, after = (_part(x, axis, i, n - 2 + i) for i in range(3))
     if d.ndim:
         left, right = (_along(_part(d, 0, i, n - 2 + i), axis, x.ndim) for i in range(2))
-        both = left + right
+        both = left + right  # divided by in turn: the product of two distances may leave the range
         inner = (
-            after * (left / (right * both))
-            + here * ((right - left) / (left * right))
-            - before * (right / (left * both))
+            after * (left / right / both)
+            + here * ((right - left) / left / right)
+            - before * (right / left / both)
         )
     else:
         inner = (after - before) / d / 2 if d.dtype.kind in "iu" else (after - before) / (d * 2)
@@ -155,8 +155,8 @@ def _end(x: Tensor, d: Any, axis: int, edge_order: int, side: int) -> Tensor:
     near, far = step(0), step(1)
     both = near + far
     first, second, third = (at(x, i) for i in range(3))
-    rise = second * (both / (near * far)) - third * (near / (far * both))
-    return (rise - first * ((near + both) / (near * both))) * side
+    rise = second * (both / near / far) - third * (near / far / both)
+    return (rise - first * ((near + both) / near / both)) * side
 
 
 @composed

@@ -128,9 +128,9 @@ class JVPInterpreter(Interpreter):
         term = rule(t, *residuals)
         made = self.watch.tripped or (primitive.silent and holds_nan([term]))
         if made and may_repair(primitive, t):
-            (term,) = repair([term], t, residuals)
             if staging.get() is None:  # a traced program would pay for it in every call
-                term = _repaired(term, t, rule(op.ones_like(t), *residuals))
+                term, t = _repaired(term, t, lambda t: rule(t, *residuals))
+            (term,) = repair([term], t, residuals)
         return term
 
     def pair(self, out: Any, tangent: Any) -> Any:
@@ -148,10 +148,12 @@ class JVPInterpreter(Interpreter):
         return value, op.zeros_like(value)
 
 
-def _repaired(term: Any, t: Any, slope: Any) -> Any:
-    """Set NaN to 0 where an infinite tangent meets a slope of 0, as the reverse pass does on its way."""
-    nothing = op.logical_and(op.logical_and(op.isnan(term), op.isinf(t)), op.equal(slope, 0))
-    return op.where(nothing, op.zeros_like(term), term)
+def _repaired(term: Any, t: Any, push: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Set NaN and the tangent to 0 where an infinite one meets a slope of 0, as the reverse pass does."""
+    flat = op.equal(push(op.ones_like(t)), 0)
+    nothing = op.logical_and(op.logical_and(op.isnan(term), op.isinf(t)), flat)
+    t = op.where(nothing, op.zeros_like(t), t)  # so that a pass over this one meets no NaN inside the rule
+    return op.where(nothing, op.zeros_like(term), push(t)), t
 
 
 def _zero(primal: Any) -> Any:

@@ -1,0 +1,74 @@
+"""Second derivatives of homogeneous functions at tiny and huge operands: those at ordinary ones, scaled."""
+
+import numpy as np
+import pytest
+
+import everyo as eo
+
+MATRIX = np.array([[1.0, 2.0, 3.5], [3.0, 1.0, 2.5], [2.0, 5.0, 1.0]])
+DIRECTION = np.array([[1.0, 0.5, -1.0], [0.2, -1.0, 0.7], [0.3, 2.0, -0.6]])
+WEIGHTS = np.array([[1.0, -2.0, 0.5], [0.3, 1.0, 2.0], [-1.0, 0.4, 0.6]])
+MODES = {
+    "forward over reverse": lambda f, x, t: eo.jvp(eo.grad(f), (x,), (t,))[1],
+    "reverse over forward": lambda f, x, t: eo.grad(lambda x: eo.jvp(f, (x,), (t,))[1])(x),
+    "reverse over reverse": lambda f, x, t: eo.grad(lambda x: eo.sum(eo.grad(f)(x) * t))(x),
+    "forward over forward": lambda f, x, t: eo.jvp(lambda x: eo.jvp(f, (x,), (t,))[1], (x,), (t,))[1],
+}
+# Functions with their degree, and the binary exponents up to which all that they compute is in the range.
+FUNCTIONS = {
+    "quotient": (lambda x: x[0] / x[1], 0, 100, 800),
+    "complex quotient": (lambda x: eo.real((x[0] + 1j * x[1]) / (x[1] + 2j * x[2])), 0, 100, 800),
+    "slopes": (lambda x: eo.gradient([1.0, 2.0, 3.5], eo.cumsum(x[0])), -1, 100, 800),
+    "slopes of order 2": (lambda x: eo.gradient(x[1], eo.cumsum(x[0]), edge_order=2), 0, 100, 800),
+    "slopes at one distance": (lambda x: eo.gradient(x[1], x[0, 0], edge_order=2), 0, 100, 800),
+    "corrcoef": (eo.corrcoef, 0, 50, 400),
+    "coefficient of variation": (lambda x: eo.std(x, axis=1) / eo.mean(x, axis=1), 0, 100, 800),
+    "ratio of variances": (lambda x: eo.var(x[0]) / eo.var(x[1]), 0, 50, 400),
+    "standardized": (
+        lambda x: (x - eo.mean(x, axis=1, keepdims=True)) / eo.std(x, axis=1, keepdims=True), 0, 100, 800,
+    ),
+    "shares": (lambda x: x / eo.sum(x), 0, 100, 800),
+    "directions": (lambda x: x / eo.linalg.norm(x, axis=1, keepdims=True), 0, 100, 800),
+    **{
+        f"cond {p}": (lambda x, p=p: eo.linalg.cond(x, p), 0, 100, 800)
+        for p in (None, -2, "fro", "nuc", 1, -1, np.inf, -np.inf)
+    },
+}  # fmt: skip
+
+
+def second(name, mode, dtype, scale, turned=lambda f: f):
+    function, degree, *_ = FUNCTIONS[name]
+    unit = scale**-degree
+
+    def total(x):
+        y = function(x)
+        weights = eo.asarray(WEIGHTS.ravel()[: y.size].reshape(y.shape).astype(str(y.dtype)))
+        return eo.sum(y * weights) * unit
+
+    x, t = (eo.asarray((v * scale).astype(dtype)) for v in (MATRIX, DIRECTION))
+    found = turned(lambda x, t: MODES[mode](total, x, t))(x, t).numpy().astype("float64")
+    return found * (1 if mode.startswith("forward over forward") else scale)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_second_derivatives_do_not_depend_on_the_scale(name, mode):
+    wanted = second(name, mode, "float64", 1.0)
+    size = np.abs(wanted).max()
+    for dtype, exponent, tolerance in zip(("float32", "float64"), FUNCTIONS[name][2:], (1e-3, 1e-9)):
+        for scale in (2.0**-exponent, 2.0**exponent):
+            found = second(name, mode, dtype, scale)
+            np.testing.assert_allclose(found / size, wanted / size, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("scale", [2.0**-100, 2.0**100])
+@pytest.mark.parametrize(
+    "name", ["quotient", "slopes", "slopes of order 2", "slopes at one distance", "cond nuc"]
+)
+def test_nor_do_compiled_and_batched_ones(name, scale):
+    for mode in ("forward over reverse", "reverse over reverse"):
+        wanted = second(name, mode, "float64", 1.0)
+        size = np.abs(wanted).max()
+        for turned in (eo.compile, lambda f: lambda x, t: eo.vmap(f)(x[None], t[None])[0]):
+            found = second(name, mode, "float32", scale, turned)
+            np.testing.assert_allclose(found / size, wanted / size, rtol=0, atol=1e-3)
