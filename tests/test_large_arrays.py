@@ -179,7 +179,7 @@ def test_distances_of_integers_that_have_no_negatives():
 
 def test_the_cotangent_of_second_points_lies_transposed():
     w, x, y = DRAW.normal(size=(40, 30)), DRAW.normal(size=(30, 2)), DRAW.normal(size=(40, 2))
-    found = op.pair_sums(w.T, x, y)
+    found = op.pair_pulls(w.T, x, y, np.ones_like(w.T))
     np.testing.assert_allclose(found, np.einsum("ji,ijk->ik", w, x[:, None] - y), rtol=1e-12, atol=1e-12)
 
 

@@ -20,6 +20,7 @@ from everyo.ops.known import anywhere, look
 from everyo.ops.reductions import conjugate, inexact, real_part
 from everyo.ops.signatures import composed, explained
 from everyo.ops.statistics import correction_of
+from everyo.ops.units import unit_of
 
 __all__ = ["corrcoef", "cov"]
 
@@ -115,8 +116,6 @@ def _weights(weights: Any, count: int, name: str, x: Tensor) -> Tensor:
     found = op.astype(found, dtype=real)
     if name == "fweights":
         return found
-    from everyo.ops.linalg.pseudoinverse import unit_of  # loads all of linalg
-
     # Nothing depends on the size of aweights: of the order of 1, they and their squares stay in the range.
     return found / op.reshape(unit_of(op.reshape(found, shape=(1, count))), shape=())
 

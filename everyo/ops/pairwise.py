@@ -1,20 +1,27 @@
 """Euclidean distances of all pairs of points, without an array of all differences.
 
-Derivatives of any order need two sums over differences. Points of few coordinates are subtracted one
-coordinate at a time. For more, products of matrices are quicker, but lose the digits of points that are
-close for their distance from the mean: these pairs are subtracted afterwards, and all if there are many.
+Derivatives of any order need two sums over directions, differences divided by their lengths: no square of a
+length is taken, which leaves the range long before a derivative does. Points of few coordinates are
+subtracted one coordinate at a time. For more, products of matrices are quicker, but lose the digits of points
+that are close for their distance from the mean: these pairs are subtracted afterwards, and all if there are
+many.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from everyo.backends.accelerated import fused
 from everyo.core.batching import everywhere, trailing
+from everyo.core.device import backend_of
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
+from everyo.core.tensor import Tensor
 from everyo.ops.arithmetic import ratio_or_zero
 from everyo.ops.families import linear, primitive
+from everyo.ops.units import unit_of
 
 __all__: list[str] = []
 
@@ -22,6 +29,13 @@ _BLOCK = 1 << 15  # differences at a time, so that they stay in the cache
 _WIDE = 12  # coordinates from which on products of matrices pay
 _CLOSE = 0.125  # a squared distance below this part of the squared distances from the mean loses digits
 _MANY = 0.02  # part of the pairs
+_LENGTHS = Values([[1.5, 0.0, 2.0], [0.5, 1.0, 2.5]])
+
+
+def require_real(points: Any) -> None:
+    """Raise TypeError, which the engine explains, for complex points."""
+    if points.dtype.kind == "c":
+        raise TypeError("the points must be real")
 
 
 def _transposed(x: Any) -> Any:
@@ -73,31 +87,7 @@ def _centred(xp: Any, x1: Any, x2: Any) -> _Centred | None:
     return _Centred(first, second, squares, close, differences)
 
 
-def _pull_samples() -> list[Sample]:
-    return [
-        sample((2, 3), (2, 2), (3, 2)),
-        sample((2, 3), (2, 13), (3, 13)),
-        sample((2, 1, 3), (2, 1, 2), (2, 3, 2)),
-        sample((0, 2), (0, 3), (2, 3)),
-        sample((2, 3), (2, 0), (3, 0)),
-    ]
-
-
-@primitive(
-    vjp=(
-        lambda g, x1, x2: op.pair_dots(g, x1, x2),
-        lambda g, w: g * _row_sums(w),
-        lambda g, w: -op.matmul(_transposed(w), g),
-    ),
-    jvp=(
-        lambda t, x1, x2: op.pair_sums(t, x1, x2),
-        lambda t, w: t * _row_sums(w),
-        lambda t, w: -op.matmul(w, t),
-    ),
-    samples=_pull_samples,
-    batch=trailing(2),
-)
-def _pair_sums(xp: Any, w: Any, x1: Any, x2: Any) -> Any:
+def _sums(xp: Any, w: Any, x1: Any, x2: Any) -> Any:
     """``sum_j w[i, j] (x1[i, k] - x2[j, k])``."""
     centred = _centred(xp, x1, x2) if w.dtype.kind == "f" and xp.all(xp.isfinite(w)) else None
     if centred is not None:
@@ -128,31 +118,7 @@ def _lies_transposed(w: Any) -> bool:
     return len(strides) > 1 and strides[-2] < strides[-1]
 
 
-def _dot_samples() -> list[Sample]:
-    return [
-        sample((2, 2), (2, 2), (3, 2)),
-        sample((2, 13), (2, 13), (3, 13)),
-        sample((2, 1, 2), (2, 1, 2), (2, 3, 2)),
-        sample((0, 3), (0, 3), (2, 3)),
-        sample((2, 0), (2, 0), (3, 0)),
-    ]
-
-
-@primitive(
-    vjp=(
-        lambda g, x1, x2: op.pair_sums(g, x1, x2),
-        lambda g, v: v * _row_sums(g),
-        lambda g, v: -op.matmul(_transposed(g), v),
-    ),
-    jvp=(
-        lambda t, x1, x2: op.pair_dots(t, x1, x2),
-        lambda t, v: _row_sums(t * v),  # the same for all points of the second set
-        lambda t, v: -op.matmul(v, _transposed(t)),
-    ),
-    samples=_dot_samples,
-    batch=trailing(2),
-)
-def _pair_dots(xp: Any, v: Any, x1: Any, x2: Any) -> Any:
+def _dots(xp: Any, v: Any, x1: Any, x2: Any) -> Any:
     """``sum_k v[i, k] (x1[i, k] - x2[j, k])``."""
     centred = _centred(xp, x1, x2) if v.dtype.kind == "f" and xp.all(xp.isfinite(v)) else None
     if centred is not None:
@@ -169,16 +135,6 @@ def _pair_dots(xp: Any, v: Any, x1: Any, x2: Any) -> Any:
     return out
 
 
-def _distance_samples() -> list[Sample]:
-    return [
-        sample((2, 3), (4, 3)),
-        sample((2, 13), (3, 13)),
-        sample((2, 1, 2), (2, 3, 2)),
-        sample((0, 3), (2, 3)),
-        sample(Values([[1.0, 2.0], [0.5, -1.0]]), Values([[0.0, 1.5], [2.0, -0.7], [1.1, 2.3]])),
-    ]
-
-
 def _repeated(function: Any, inputs: Any, mapped: Any, size: int, params: Any) -> Any:
     return function(*everywhere(inputs, mapped, size), **params)
 
@@ -192,34 +148,174 @@ def _repeated(function: Any, inputs: Any, mapped: Any, size: int, params: Any) -
     specs=lambda examples, params: [((*examples[0].shape[:-2], 1, 1), examples[1].dtype)],
 )
 def _ratio_unit(xp: Any, g: Any, out: Any) -> Any:
-    """Return a power of two, for each matrix, of which quotients of `g` and `out` are no more than finite."""
+    """Return a power of two, for each matrix, in which quotients of `g` and `out` are in the range.
+
+    It is 1 where they are. Where some would overflow and others underflow, the first count.
+    """
     limits = xp.finfo(out.dtype)
     above, below = (f(g, axis=(-2, -1), keepdims=True, initial=0.0) for f in (xp.amax, xp.amin))
     least = xp.amin(out, axis=(-2, -1), keepdims=True, where=out > 0, initial=float(limits.max))
-    excess = xp.frexp(xp.maximum(above, -below))[1] - xp.frexp(least)[1] - (int(limits.maxexp) - 2)
-    return xp.ldexp(xp.ones_like(least), xp.clip(excess, 0, int(limits.maxexp) - 1))
+    most = xp.amax(out, axis=(-2, -1), keepdims=True, initial=0.0)
+    size, shortest, longest = (xp.frexp(x)[1] for x in (xp.maximum(above, -below), least, most))
+    deficit = xp.minimum(size - longest - int(limits.minexp), 0)
+    bound = int(limits.maxexp) - 2
+    excess = size - shortest - bound
+    return xp.ldexp(xp.ones_like(least), xp.clip(xp.maximum(deficit, excess), -bound, bound))
 
 
-def _distance_vjp(g: Any, needs: Any, x1: Any, x2: Any, out: Any) -> Any:
-    unit = op.ratio_unit(g, out)  # 1 but where a distance is tiny for its cotangent
-    w = ratio_or_zero(g / unit, out)
+@fused
+def _quotients_in(g: Any, unit: Any, lengths: Any) -> Any:
+    return ratio_or_zero(g / unit, lengths)
+
+
+def _weights(g: Any, lengths: Any) -> tuple[Any, Any]:
+    """Return ``g / lengths`` in a unit, and that: 1 but where such quotients leave the range."""
+    unit = op.ratio_unit(g, lengths)
+    return _quotients_in(g, unit, lengths), unit
+
+
+def _pulls_vjp(c: Any, needs: Any, g: Any, x1: Any, x2: Any, lengths: Any) -> Any:
+    w, unit = _weights(g, lengths)
+    pushed = op.pair_pushes(c, x1, x2, lengths) if needs[0] or needs[3] else None
     return (
-        op.pair_sums(w, x1, x2) * unit if needs[0] else None,
-        op.pair_sums(_transposed(w), x2, x1) * unit if needs[1] else None,
+        pushed if needs[0] else None,
+        c * _row_sums(w) * unit if needs[1] else None,
+        -op.matmul(_transposed(w), c) * unit if needs[2] else None,
+        -(w * pushed) * unit if needs[3] else None,
     )
 
 
-def require_real(points: Any) -> None:
-    """Raise TypeError, which the engine explains, for complex points."""
-    if points.dtype.kind == "c":
-        raise TypeError("the points must be real")
+def _pulls_by_first(t: Any, g: Any, lengths: Any) -> Any:
+    w, unit = _weights(g, lengths)
+    return t * _row_sums(w) * unit
+
+
+def _pulls_by_second(t: Any, g: Any, lengths: Any) -> Any:
+    w, unit = _weights(g, lengths)
+    return -op.matmul(w, t) * unit
+
+
+def _pulls_by_lengths(t: Any, g: Any, x1: Any, x2: Any, lengths: Any) -> Any:
+    w, unit = _weights(g, lengths)
+    return -op.pair_pulls(w * t * unit, x1, x2, lengths)
+
+
+def _pull_samples() -> list[Sample]:
+    return [
+        sample((2, 3), (2, 2), (3, 2), _LENGTHS),
+        sample((2, 3), (2, 13), (3, 13), _LENGTHS),
+        sample((2, 1, 3), (2, 1, 2), (2, 3, 2), (2, 1, 3)),
+        sample((0, 2), (0, 3), (2, 3), (0, 2)),
+        sample((2, 3), (2, 0), (3, 0), _LENGTHS),
+    ]
+
+
+@primitive(
+    vjp=_pulls_vjp,
+    jvp=(
+        lambda t, x1, x2, lengths: op.pair_pulls(t, x1, x2, lengths),
+        _pulls_by_first,
+        _pulls_by_second,
+        _pulls_by_lengths,
+    ),
+    samples=_pull_samples,
+    domain=((-2.0, 2.0), (-2.0, 2.0), (-2.0, 2.0), (0.5, 2.0)),
+    batch=trailing(2),
+)
+def _pair_pulls(xp: Any, g: Any, x1: Any, x2: Any, lengths: Any) -> Any:
+    """``sum_j g[i, j] (x1[i, k] - x2[j, k]) / lengths[i, j]``, without what has the length 0."""
+    require_real(g)
+    w, unit = _weights(g, lengths)
+    return _sums(xp, w, x1, x2) * unit
+
+
+def _pushes_vjp(c: Any, needs: Any, v: Any, x1: Any, x2: Any, lengths: Any, out: Any) -> Any:
+    w, unit = _weights(c, lengths)
+    return (
+        op.pair_pulls(c, x1, x2, lengths) if needs[0] else None,
+        v * _row_sums(w) * unit if needs[1] else None,
+        -op.matmul(_transposed(w), v) * unit if needs[2] else None,
+        -(w * out) * unit if needs[3] else None,
+    )
+
+
+def _pushes_by_first(t: Any, v: Any, lengths: Any) -> Any:
+    unit = unit_of(v, 1)
+    return ratio_or_zero(_row_sums(t * (v / unit)), lengths) * unit  # the same for all of the second points
+
+
+def _pushes_by_second(t: Any, v: Any, lengths: Any) -> Any:
+    unit = unit_of(v, 1)
+    return -ratio_or_zero(op.matmul(v / unit, _transposed(t)), lengths) * unit
+
+
+def _push_samples() -> list[Sample]:
+    return [
+        sample((2, 2), (2, 2), (3, 2), _LENGTHS),
+        sample((2, 13), (2, 13), (3, 13), _LENGTHS),
+        sample((2, 1, 2), (2, 1, 2), (2, 3, 2), (2, 1, 3)),
+        sample((0, 3), (0, 3), (2, 3), (0, 2)),
+        sample((2, 0), (2, 0), (3, 0), _LENGTHS),
+    ]
+
+
+@primitive(
+    vjp=_pushes_vjp,
+    jvp=(
+        lambda t, x1, x2, lengths: op.pair_pushes(t, x1, x2, lengths),
+        _pushes_by_first,
+        _pushes_by_second,
+        lambda t, lengths, out: -(t / op.where(lengths == 0, 1, lengths) * out),
+    ),
+    samples=_push_samples,
+    domain=((-2.0, 2.0), (-2.0, 2.0), (-2.0, 2.0), (0.5, 2.0)),
+    batch=trailing(2),
+)
+def _pair_pushes(xp: Any, v: Any, x1: Any, x2: Any, lengths: Any) -> Any:
+    """``sum_k v[i, k] (x1[i, k] - x2[j, k]) / lengths[i, j]``, and 0 where the length is 0."""
+    require_real(v)
+    unit = unit_of(v, 1)
+    out = _dots(xp, v / unit, x1, x2)
+    zero = lengths == 0
+    touching = bool(xp.any(zero))
+    out /= xp.where(zero, 1, lengths) if touching else lengths
+    out *= unit
+    if touching:
+        out[zero] = 0
+    return out
+
+
+def _distance_samples() -> list[Sample]:
+    first, second = ([[math.cos(i * (k + 1) ** 2 + m) for k in range(12)] for i in range(8)] for m in (0, 2))
+    second[3] = [x + 0.1 for x in first[5]]
+    return [
+        sample(Values(first), Values(second)),
+        sample((2, 3), (4, 3)),
+        sample((2, 13), (3, 13)),
+        sample((2, 1, 2), (2, 3, 2)),
+        sample((0, 3), (2, 3)),
+        sample(Values([[1.0, 2.0], [0.5, -1.0]]), Values([[0.0, 1.5], [2.0, -0.7], [1.1, 2.3]])),
+    ]
+
+
+def _distance_vjp(g: Any, needs: Any, x1: Any, x2: Any, out: Any) -> Any:
+    if isinstance(g, Tensor):  # this may be differentiated again
+        return (
+            op.pair_pulls(g, x1, x2, out) if needs[0] else None,
+            op.pair_pulls(_transposed(g), x2, x1, _transposed(out)) if needs[1] else None,
+        )
+    xp, (w, unit) = backend_of(x1).xp, _weights(g, out)  # the same for both
+    return (
+        _sums(xp, w, x1, x2) * unit if needs[0] else None,
+        _sums(xp, _transposed(w), x2, x1) * unit if needs[1] else None,
+    )
 
 
 @primitive(
     vjp=_distance_vjp,
     jvp=(
-        lambda t, x1, x2, out: ratio_or_zero(op.pair_dots(t, x1, x2), out),
-        lambda t, x1, x2, out: ratio_or_zero(_transposed(op.pair_dots(t, x2, x1)), out),
+        lambda t, x1, x2, out: op.pair_pushes(t, x1, x2, out),
+        lambda t, x1, x2, out: _transposed(op.pair_pushes(t, x2, x1, _transposed(out))),
     ),
     samples=_distance_samples,
     batch=trailing(2),

@@ -27,6 +27,9 @@ FUNCTIONS = {
     "standardized": (
         lambda x: (x - eo.mean(x, axis=1, keepdims=True)) / eo.std(x, axis=1, keepdims=True), 0, 100, 800,
     ),
+    "cdist": (lambda x: eo.cdist(x[:2], x[1:]), 1, 100, 800),
+    "pdist": (eo.pdist, 1, 100, 800),
+    "pdist of many coordinates": (lambda x: eo.pdist(eo.tile(x, (1, 5))), 1, 100, 800),
     "shares": (lambda x: x / eo.sum(x), 0, 100, 800),
     "directions": (lambda x: x / eo.linalg.norm(x, axis=1, keepdims=True), 0, 100, 800),
     **{
@@ -63,7 +66,8 @@ def test_second_derivatives_do_not_depend_on_the_scale(name, mode):
 
 @pytest.mark.parametrize("scale", [2.0**-100, 2.0**100])
 @pytest.mark.parametrize(
-    "name", ["quotient", "slopes", "slopes of order 2", "slopes at one distance", "cond nuc"]
+    "name",
+    ["quotient", "slopes", "slopes of order 2", "slopes at one distance", "cdist", "pdist", "cond nuc"],
 )
 def test_nor_do_compiled_and_batched_ones(name, scale):
     for mode in ("forward over reverse", "reverse over reverse"):
@@ -72,3 +76,26 @@ def test_nor_do_compiled_and_batched_ones(name, scale):
         for turned in (eo.compile, lambda f: lambda x, t: eo.vmap(f)(x[None], t[None])[0]):
             found = second(name, mode, "float32", scale, turned)
             np.testing.assert_allclose(found / size, wanted / size, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_curvatures_of_float16_distances(mode):
+    points, change = (np.array(v) * 2e-3 for v in ([[0.0, 0.0], [3.0, 1.0], [1.0, 2.0]], MATRIX[:, :2]))
+    found, wanted = (
+        MODES[mode](lambda x: eo.sum(eo.pdist(x)), *(eo.asarray(v, dtype=dtype) for v in (points, change)))
+        for dtype in ("float16", "float64")
+    )
+    np.testing.assert_allclose(
+        found.numpy(), wanted.numpy(), rtol=0, atol=0.01 * eo.max(eo.abs(wanted)).item()
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_curvatures_of_distances_of_all_sizes(mode):
+    points = np.array([[0.0, 0.0], [3e-25, 4e-25], [2e-25, 1e-25], [3e25, 1e25], [-1e24, 2e25]])
+    change = np.array([[1e-25, 0.0], [0.0, 2e-25], [1e-25, 1e-25], [1e25, -1e25], [0.0, 1e24]])
+    found, wanted = (
+        MODES[mode](lambda x: eo.sum(eo.pdist(x)), *(eo.asarray(v, dtype=dtype) for v in (points, change)))
+        for dtype in ("float32", "float64")
+    )
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4)

@@ -30,10 +30,11 @@ from everyo.ops.linalg.common import (
     row,
     summed,
 )
-from everyo.ops.linalg.pseudoinverse import chain, cut_share, cuts, pinv_jvp, pinv_vjp, unit_of
+from everyo.ops.linalg.pseudoinverse import chain, cut_share, cuts, pinv_jvp, pinv_vjp
 from everyo.ops.linalg.solving import with_columns
 from everyo.ops.reductions import conjugate, real_part
 from everyo.ops.signatures import explained
+from everyo.ops.units import unit_of
 
 __all__ = ["lstsq", "pinv"]
 

@@ -31,39 +31,17 @@ from everyo.ops.linalg.common import (
     inexact_array,
     joined,
     made,
-    matrixwise,
     real_of,
 )
 from everyo.ops.linalg.degeneracy import EQUAL, batched
 from everyo.ops.reductions import conjugate
+from everyo.ops.units import unit_of
 
 
 def chain(a: Any, b: Any, c: Any) -> Any:
     """Return the product of three matrices, of which none on the way is larger than has to be."""
     (m, k), (n, p) = a.shape[-2:], c.shape[-2:]
     return (a @ b) @ c if m * n * (k + p) <= k * p * (m + n) else a @ (b @ c)
-
-
-@primitive(
-    None,
-    None,
-    samples=lambda: [sample(made(4, 2)), sample(made(2, 3, 2)), sample((0, 2))],
-    batch=matrixwise,
-    missing="its result is discrete",
-    specs=lambda examples, params: [((*examples[0].shape[:-2], 1, 1), real_of(examples[0].dtype))],
-)
-def _unit(xp: Any, x: Any) -> Any:
-    """Return a power of two near the largest element of each matrix: measured in it, no square overflows."""
-    x = inexact_array(xp, x)
-    largest = xp.amax(xp.abs(x), axis=(-2, -1), keepdims=True, initial=0.0)
-    limit = -int(xp.finfo(largest.dtype).minexp) - 2
-    exponent = xp.clip(xp.frexp(xp.where(xp.isfinite(largest), largest, 1))[1], -limit, limit)
-    return xp.ldexp(xp.ones_like(largest), exponent)
-
-
-def unit_of(x: Any) -> Any:
-    """Return `_unit` of the matrices."""
-    return apply(_unit, (x,), {})
 
 
 def cuts(x: Any, rtol: Any) -> bool:
