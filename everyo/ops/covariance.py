@@ -16,7 +16,7 @@ from everyo.ops.axes import as_flag
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.diagonals import diagonal
 from everyo.ops.families import primitive
-from everyo.ops.known import anywhere, look
+from everyo.ops.known import anywhere, everywhere, held, look
 from everyo.ops.reductions import conjugate, inexact, real_part
 from everyo.ops.signatures import composed, explained
 from everyo.ops.statistics import correction_of
@@ -236,6 +236,19 @@ def _correction(bias: bool, ddof: float | None, correction: float | None) -> flo
     return given
 
 
+def _comparable(variables: list[Tensor]) -> Tensor:
+    """Return covariances of variables, in units of their own where squares may leave the range."""
+    xp = variables[0].backend.xp
+    if all(held(v, "corrcoef") is not None for v in variables):
+        with xp.errstate(all="ignore"):
+            c = cov(*variables)
+        limits = xp.finfo(c.dtype)
+        sizes = op.abs(held(diagonal(c) if c.ndim else c, "corrcoef"))
+        if everywhere(op.logical_and(sizes > limits.tiny**0.75, sizes < limits.max**0.75)):
+            return c
+    return cov(*(v / unit_of(v, 1) for v in variables))
+
+
 @composed
 def corrcoef(x: Any, y: Any = None, /, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
     """Correlation coefficients of variables: their covariances divided by their standard deviations.
@@ -277,7 +290,8 @@ def corrcoef(x: Any, y: Any = None, /, rowvar: bool = True, *, dtype: Any = None
     x, y = _in_dtype(x, y, dtype)
     if x.dtype == float16 and _half(y):
         return op.astype(corrcoef(x, y, rowvar, dtype=float32), dtype=float16)
-    c = cov(x, y, rowvar)
+    rowvar = as_flag(rowvar, "rowvar", "cov")
+    c = _comparable([_variables(v, rowvar, "cov") for v in (x, y) if v is not None])
     if not c.ndim:
         return c / c
     size = op.sqrt(real_part(diagonal(c)))

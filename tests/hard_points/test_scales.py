@@ -21,7 +21,7 @@ FUNCTIONS = {
     "slopes": (lambda x: eo.gradient([1.0, 2.0, 3.5], eo.cumsum(x[0])), -1, 100, 800),
     "slopes of order 2": (lambda x: eo.gradient(x[1], eo.cumsum(x[0]), edge_order=2), 0, 100, 800),
     "slopes at one distance": (lambda x: eo.gradient(x[1], x[0, 0], edge_order=2), 0, 100, 800),
-    "corrcoef": (eo.corrcoef, 0, 50, 400),
+    "corrcoef": (eo.corrcoef, 0, 120, 1000),
     "coefficient of variation": (lambda x: eo.std(x, axis=1) / eo.mean(x, axis=1), 0, 100, 800),
     "ratio of variances": (lambda x: eo.var(x[0]) / eo.var(x[1]), 0, 50, 400),
     "standardized": (
@@ -37,6 +37,14 @@ FUNCTIONS = {
         for p in (None, -2, "fro", "nuc", 1, -1, np.inf, -np.inf)
     },
 }  # fmt: skip
+COMPILED = [
+    *(name for name in FUNCTIONS if "slopes" in name),
+    "quotient",
+    "corrcoef",
+    "cdist",
+    "pdist",
+    "cond nuc",
+]
 
 
 def second(name, mode, dtype, scale, turned=lambda f: f):
@@ -65,10 +73,7 @@ def test_second_derivatives_do_not_depend_on_the_scale(name, mode):
 
 
 @pytest.mark.parametrize("scale", [2.0**-100, 2.0**100])
-@pytest.mark.parametrize(
-    "name",
-    ["quotient", "slopes", "slopes of order 2", "slopes at one distance", "cdist", "pdist", "cond nuc"],
-)
+@pytest.mark.parametrize("name", COMPILED)
 def test_nor_do_compiled_and_batched_ones(name, scale):
     for mode in ("forward over reverse", "reverse over reverse"):
         wanted = second(name, mode, "float64", 1.0)
@@ -99,3 +104,15 @@ def test_curvatures_of_distances_of_all_sizes(mode):
         for dtype in ("float32", "float64")
     )
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_correlations_of_variables_of_different_sizes(dtype):
+    x = np.array([[1.0, 2.0, 4.0], [0.5, -1.0, 2.0], [2.0, 0.5, 1.0]], dtype=dtype)
+    if dtype == "complex128":
+        x = x + 1j * MATRIX
+    sizes = np.array([[1e-200], [1.0], [1e250]])
+    wanted, found = (eo.corrcoef(v).numpy() for v in (x, x * sizes))
+    np.testing.assert_allclose(found, wanted, rtol=1e-14)
+    np.testing.assert_allclose(eo.corrcoef((x * sizes).T, rowvar=False).numpy(), wanted, rtol=1e-14)
+    np.testing.assert_allclose(eo.corrcoef((x * sizes)[:1], (x * sizes)[1:]).numpy(), wanted, rtol=1e-14)
