@@ -297,7 +297,7 @@ def sqrt(xp: Any, x: Any) -> Any:
     return xp.sqrt(x)
 
 
-@elementwise(lambda g, out: g * (-0.5 * out * out * out), domain=(0.5, 2.0))
+@elementwise(lambda g, out: -0.5 * g * out * out * out, domain=(0.5, 2.0))  # out**3 may leave the range
 def rsqrt(xp: Any, x: Any) -> Any:
     """Reciprocal square root ``1 / sqrt(x)``, elementwise: ``d rsqrt(x) = -dx / (2 x sqrt(x))``.
 

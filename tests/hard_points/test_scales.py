@@ -32,6 +32,14 @@ FUNCTIONS = {
     "pdist of many coordinates": (lambda x: eo.pdist(eo.tile(x, (1, 5))), 1, 100, 800),
     "shares": (lambda x: x / eo.sum(x), 0, 100, 800),
     "directions": (lambda x: x / eo.linalg.norm(x, axis=1, keepdims=True), 0, 100, 800),
+    "reciprocal root": (lambda x: eo.rsqrt(x[0]), -0.5, 100, 800),
+    "eigenvectors": (lambda x: eo.abs(eo.linalg.eigh(x + x.mT)[1]), 0, 100, 800),
+    "general eigenvectors": (lambda x: eo.real(eo.linalg.eig(x)[1]), 0, 100, 800),
+    "singular vectors": (lambda x: eo.abs(eo.linalg.svd(x)[0]), 0, 100, 800),
+    "singular vectors of a tall matrix": (
+        lambda x: eo.abs(eo.linalg.svd(x[:, :2], full_matrices=False)[0]), 0, 100, 800,
+    ),
+    "orthogonal factor": (lambda x: eo.linalg.svd(x)[0] @ eo.linalg.svd(x)[2], 0, 100, 800),
     **{
         f"cond {p}": (lambda x, p=p: eo.linalg.cond(x, p), 0, 100, 800)
         for p in (None, -2, "fro", "nuc", 1, -1, np.inf, -np.inf)

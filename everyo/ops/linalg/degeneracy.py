@@ -122,11 +122,11 @@ def _between(moved: Any, dtype: Any) -> Any:
 
 
 def _factors_vjp(g: Any, w_dtype: Any, out: Any) -> Any:
-    return _between(g * (out * out), w_dtype)
+    return _between(g * out * out, w_dtype)
 
 
 def _factors_jvp(t: Any, out: Any) -> Any:
-    return (out * out) * (column(t) - row(t))
+    return out * (out * (column(t) - row(t)))
 
 
 def _factor_samples() -> list[Sample]:
@@ -155,7 +155,8 @@ def _over_gaps_x(g: Any, x: Any, gw: Any, w: Any, v: Any, skew: bool) -> Any:
 
 def _over_gaps_w(g: Any, x: Any, gw: Any, w: Any, v: Any, skew: bool) -> Any:
     factors = _factors(x, gw, w, v, skew)
-    return _between(g * _part(x, skew) * (factors * factors), w.dtype)
+    # No square of a factor, which leaves the range of the dtype where the products do not.
+    return _between((g * factors) * (_part(x, skew) * factors), w.dtype)
 
 
 def _over_gaps_dx(t: Any, x: Any, gw: Any, w: Any, v: Any, skew: bool) -> Any:
@@ -164,7 +165,7 @@ def _over_gaps_dx(t: Any, x: Any, gw: Any, w: Any, v: Any, skew: bool) -> Any:
 
 def _over_gaps_dw(t: Any, x: Any, gw: Any, w: Any, v: Any, skew: bool) -> Any:
     factors = _factors(x, gw, w, v, skew)
-    return _part(x, skew) * (factors * factors) * (column(t) - row(t))
+    return (_part(x, skew) * factors) * (factors * (column(t) - row(t)))
 
 
 def _diagonal_part(g: Any, gw_dtype: Any) -> Any:

@@ -111,11 +111,11 @@ def _sum_samples() -> list[Sample]:
 
 
 def _sum_factors_vjp(g: Any, s_dtype: Any, out: Any) -> Any:
-    return _in_sums(g * (out * out), s_dtype)
+    return _in_sums(g * out * out, s_dtype)  # as in `degeneracy`, no square of a factor
 
 
 def _sum_factors_jvp(t: Any, out: Any) -> Any:
-    return -(out * out) * (column(t) + row(t))
+    return -(out * (out * (column(t) + row(t))))
 
 
 def _in_sums(moved: Any, dtype: Any) -> Any:
@@ -144,7 +144,7 @@ def _over_sums_x(g: Any, x: Any, s: Any) -> Any:
 
 def _over_sums_s(g: Any, x: Any, s: Any) -> Any:
     factors = op.sum_factors(op.frozen(x), s)
-    return _in_sums(g * skew_part(x) * (factors * factors), s.dtype)
+    return _in_sums((g * factors) * (skew_part(x) * factors), s.dtype)
 
 
 def _over_sums_dx(t: Any, x: Any, s: Any) -> Any:
@@ -153,7 +153,7 @@ def _over_sums_dx(t: Any, x: Any, s: Any) -> Any:
 
 def _over_sums_ds(t: Any, x: Any, s: Any) -> Any:
     factors = op.sum_factors(op.frozen(x), s)
-    return -(skew_part(x) * (factors * factors) * (column(t) + row(t)))
+    return -((skew_part(x) * factors) * (factors * (column(t) + row(t))))
 
 
 @primitive(
@@ -182,8 +182,8 @@ def _value_factors_of(xp: Any, x: Any, h: Any, s: Any) -> Any:
 
 
 @primitive(
-    (None, None, lambda g, out: -(g * (out * out))),
-    (None, None, lambda t, out: -(t * (out * out))),
+    (None, None, lambda g, out: -(g * out * out)),
+    (None, None, lambda t, out: -(t * out * out)),
     samples=lambda: [sample(Integers((4, 3), 9), Integers((4, 3), 9), Values([2.0, 1.0, 0.5]))],
     batch=batched,
     missing="all but the values is read for a decision alone",
@@ -199,12 +199,12 @@ def _factors(x: Any, h: Any, s: Any) -> Any:
 
 def _over_values_s(g: Any, x: Any, h: Any, s: Any) -> Any:
     factors = _factors(x, h, s)
-    return -of_kind(summed(g * x * (factors * factors), -2), s.dtype)
+    return -of_kind(summed((g * factors) * (x * factors), -2), s.dtype)
 
 
 def _over_values_ds(t: Any, x: Any, h: Any, s: Any) -> Any:
     factors = _factors(x, h, s)
-    return -(x * (factors * factors) * row(t))
+    return -((x * factors) * (factors * row(t)))
 
 
 @primitive(
