@@ -22,9 +22,9 @@ _STEEP = frozenset(
      "gammainccinv", "gammaincinv", "gammaln", "huber", "hypot", "inv_boxcox", "inv_boxcox1p", "iv", "k0",
      "k0e", "k1", "k1e", "kl_div", "kv", "kve", "kve_derivative", "log", "log10", "log1p", "log2",
      "log_quotient", "log_ratio", "logaddexp", "logaddexp2", "logit", "ndtri", "polygamma",
-     "polygamma_difference", "power", "power_moment", "pseudo_huber", "reciprocal", "rel_entr",
-     "relative_distance", "remainder", "rsqrt", "sinh", "spence", "sqrt", "tan", "xlog1py", "xlogy", "yv",
-     "zeta"}
+     "polygamma_difference", "power", "power_derivative", "power_moment", "pseudo_huber", "reciprocal",
+     "rel_entr", "relative_distance", "remainder", "rsqrt", "sinh", "spence", "sqrt", "tan", "xlog1py",
+     "xlogy", "yv", "zeta"}
 )  # fmt: skip
 _STEEP_IF_COMPLEX = frozenset({"arctan", "arcsinh"})  # at 1j and -1j
 

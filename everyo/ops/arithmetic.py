@@ -11,6 +11,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError, describe
+from everyo.ops import power_derivatives  # noqa: F401  its primitive
 from everyo.ops.families import elementwise, primitive, public
 from everyo.ops.known import may_overflow
 
@@ -192,7 +193,14 @@ def _power_in_base(g: Any, x1: Any, x2: Any) -> Any:
         if x2 == 1:
             return g
         return g * (2 * x1 if x2 == 2 else x2 * _to_the(x1, x2 - 1))
+    if _differentiable(g, x1, x2):
+        return g * op.power_derivative(x1, x2, by_base=1, by_exponent=0)
     return _general_slope_in_base(g, x1, x2)
+
+
+def _differentiable(g: Any, *operands: Any) -> bool:
+    """Whether the slope of a power of real numbers may be differentiated again."""
+    return g.dtype.kind == "f" and any(isinstance(x, Tensor) for x in (g, *operands))
 
 
 @fused
@@ -202,16 +210,20 @@ def _general_slope_in_base(g: Any, x1: Any, x2: Any) -> Any:
     return g * (x2 * _to_the(op.where(pole, 1, x1), x2 - 1))
 
 
-def _power_in_exponent(g: Any, x1: Any, out: Any) -> Any:
+def _power_in_exponent(g: Any, x1: Any, x2: Any, out: Any) -> Any:
     """``x1**x2 * log(x1)``, and 0 where the base is 0 and the power finite."""
-    if type(x1) in WEAK and not isinstance(x1, complex) and x1 > 0:
-        return g * (out * math.log(x1))
+    if type(x1) in WEAK:
+        if not isinstance(x1, complex) and x1 > 0:
+            return g * (out * math.log(x1))
+    elif _differentiable(g, x1, x2):
+        return g * op.power_derivative(x1, x2, by_base=0, by_exponent=1)
     return _general_slope_in_exponent(g, x1, out)
 
 
 @fused
 def _general_slope_in_exponent(g: Any, x1: Any, out: Any) -> Any:
     constant = op.logical_and(x1 == 0, op.isfinite(out))
+    constant = op.logical_or(constant, op.logical_and(x1 == math.inf, out == 0))
     base = op.astype(op.where(constant, 1, x1), dtype=out.dtype)  # complex powers of a real base
     return g * (out * op.log(base))
 
@@ -240,7 +252,7 @@ def power(xp: Any, x1: Any, x2: Any) -> Any:
 
     ``d x1**x2 = x2 x1**(x2 - 1) dx1 + x1**x2 log(x1) dx2``. The derivative with respect to `x1` is 0
     where ``x2 == 0``; that with respect to `x2` is 0 where ``x1 == 0`` and ``x2 >= 0``, and NaN for a
-    negative real base.
+    negative real base. Higher ones that involve `x1` are limits from ``x1 > 0``.
 
     Parameters
     ----------

@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -53,6 +54,56 @@ def test_second_derivatives_of_power_where_the_exponent_is_zero():
     log = math.log(2.0)
     assert hessian(lambda v: v[0] ** v[1], [2.0, 0.0]) == [[0.0, 0.5], [0.5, log * log]]
     assert hessian(lambda v: v[0] ** v[1], [0.0, 2.0]) == [[2.0, 0.0], [0.0, 0.0]]
+
+
+# x, y, and the limits from within of the derivatives of x**y: twice in x, in both, twice in y.
+CURVED_POWERS = [
+    (0.0, 0.5, -INF, -INF, 0.0),
+    (0.0, 1.0, 0.0, -INF, 0.0),
+    (-0.0, 1.0, 0.0, -INF, 0.0),
+    (0.0, 1.5, INF, 0.0, 0.0),
+    (0.0, 2.0, 2.0, 0.0, 0.0),
+    (0.0, 3.0, 0.0, 0.0, 0.0),
+    (0.0, 0.0, 0.0, INF, 0.0),
+    (0.0, -1.0, INF, INF, INF),
+    (INF, -1.0, 0.0, 0.0, 0.0),
+    (INF, 0.5, 0.0, 0.0, INF),
+    (INF, 1.0, 0.0, INF, INF),
+    (2.0, 0.0, 0.0, 0.5, math.log(2.0) ** 2),
+    (-2.0, 2.0, 2.0, NAN, NAN),
+    (0.5, 3.0, 3.0, 0.25 * (1 - 3 * math.log(2.0)), 0.125 * math.log(2.0) ** 2),
+]
+
+
+@pytest.mark.parametrize("turned", [lambda f: f, eo.compile], ids=["eager", "compiled"])
+@pytest.mark.parametrize(("x", "y", "twice_x", "mixed", "twice_y"), CURVED_POWERS)
+def test_second_derivatives_of_powers_are_symmetric_in_all_modes(x, y, twice_x, mixed, twice_y, turned):
+    point = [eo.tensor(np.float64(x)), eo.tensor(np.float64(y))]
+
+    def forward(f, i):
+        return lambda *p: eo.jvp(lambda v: f(*p[:i], v, *p[i + 1 :]), (p[i],), (eo.tensor(np.float64(1.0)),))[
+            1
+        ]
+
+    for first in (eo.grad, forward):
+        for second in (eo.grad, forward):
+            with np.errstate(divide="ignore"):  # of the power itself
+                found = [
+                    [turned(second(first(eo.power, i), j))(*point).item() for j in (0, 1)] for i in (0, 1)
+                ]
+            np.testing.assert_allclose(found, [[twice_x, mixed], [mixed, twice_y]], rtol=1e-14)
+
+
+@pytest.mark.parametrize("x", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("y", [0.0, 1.0, 2.0, -1.3, 3.7])
+def test_third_derivatives_of_powers(x, y):
+    for order in ((0, 0, 0), (0, 0, 1), (0, 1, 1), (1, 1, 1)):
+        exact = mp.diff(mp.power, (x, y), (order.count(0), order.count(1)))
+        f = eo.power
+        for i in order[:: -1 if y > 0 else 1]:
+            f = eo.grad(f, argnums=i)
+        found = f(eo.tensor(np.float64(x)), eo.tensor(np.float64(y)))
+        np.testing.assert_allclose(found.item(), float(exact), rtol=1e-13, atol=1e-13)
 
 
 def test_complex_powers_of_negative_numbers():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -11,6 +12,7 @@ from everyo.compiler import elementary
 from everyo.compiler.graph import Op, Value
 from everyo.compiler.lowering.builder import BOOL, COMPARISONS, Builder, scalar_of
 from everyo.compiler.lowering.table import HALF, lowering
+from everyo.ops.power_derivatives import polynomials
 
 LARGEST = 16  # exponent, whole or half of a whole number, of powers that are made of products and roots
 
@@ -175,6 +177,35 @@ def _power(b: Builder, op: Op, x1: Value, x2: Value) -> Value | None:
         return _unknown_power(b, base, power, root=exponent is None and not x2.shape)
     short = _short_power(b, base, float(exponent))
     return b.map(elementary.constant_power(int(2 * exponent)), base) if short is None else short
+
+
+@lowering("power_derivative")
+def _power_derivative(b: Builder, op: Op, x1: Value, x2: Value) -> Value | None:
+    """As the kernel does it: a polynomial in the logarithm of the base, times a power."""
+    m, n, dtype = op.params["by_base"], op.params["by_exponent"], op.out.dtype
+    if dtype.kind != "f":
+        return None
+    number = functools.partial(b.constant, dtype=dtype)
+    x, y = matched(b, op, (x1, x2), dtype)
+    power = _power(b, op, x1, b.map("subtract", b.cast(x2, dtype), number(m)) if m else x2)
+    factor, log, zero = b.fill(1, op.out.shape, dtype), b.map("log", x) if n else x, number(0)
+    for j in range(m):
+        factor = b.map("multiply", factor, b.map("subtract", y, number(j)))
+    lower = polynomials(m, n)[1:]
+    for k in range(n):
+        nothing = b.map("logical_and", b.map("equal", factor, zero), b.map("isinf", log))
+        factor = b.map("where", nothing, zero, b.map("multiply", factor, log))
+        if k < len(lower):
+            value = number(lower[k][0])
+            for c in lower[k][1:]:
+                value = b.map("add", b.map("multiply", value, y), number(c))
+            factor = b.map("add", factor, value)
+    limit = b.map("logical_and", b.map("equal", power, zero), b.map("isinf", factor))
+    void = b.map("logical_or", b.map("equal", factor, zero), limit)
+    if not m:
+        constant = b.map("logical_and", b.map("equal", x, zero), b.map("isfinite", power))
+        void = b.map("logical_or", void, constant)
+    return b.map("where", void, zero, b.map("multiply", power, factor))
 
 
 def _unknown_power(b: Builder, base: Value, power: Value, root: bool) -> Value:
