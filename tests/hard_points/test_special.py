@@ -404,20 +404,35 @@ def test_log_ndtr_is_flat_where_its_slope_underflows(x):
     assert eo.hessian(special.log_ndtr)(point).item() == 0.0
 
 
-@pytest.mark.parametrize("x", [-1e3, -40.0, -1.0, 0.0, 1.0, 20.0, 40.0])
-def test_third_derivative_of_log_ndtr(x):
-    """It is ``h ((x + h) (x + 2 h) - 1)`` with the slope h, the inverse Mills ratio."""
-    point = eo.tensor(x, dtype=eo.float64)
-    third = eo.grad(eo.grad(eo.grad(special.log_ndtr)))(point).item()
-    slope = lambda f: lambda x: eo.jvp(f, (x,), (eo.ones_like(x),))[1]  # noqa: E731
-    forward = slope(slope(slope(special.log_ndtr)))(point).item()
-    with mp.workdps(60):
+@pytest.mark.parametrize(
+    "x", [-1e4, -300.0, -40.0, -16.1, -15.9, -5.0, -1.1, -0.9, 0.0, 1.5, 8.0, 30.0, 37.5]
+)
+def test_higher_derivatives_of_log_ndtr(x):
+    """By ``h' = -h (x + h)`` for the slope h, the inverse Mills ratio."""
+    with mp.workdps(80):
         h = hazard(mp.mpf(x))
-        exact = float(h * ((x + h) * (x + 2 * h) - 1))
-    tolerance = 1e-6 if x < -10 else 1e-12  # far to the left, what remains is a difference of equal numbers
-    mixed = eo.grad(eo.grad(slope(special.log_ndtr)))(point).item()
-    for found in (third, forward, mixed):
-        assert found == pytest.approx(exact, rel=tolerance, abs=1e-300)
+        rest = x + h
+        exact = [-h * rest]
+        exact.append(-exact[0] * rest - h * (1 + exact[0]))
+        exact.append(-exact[1] * rest - 2 * exact[0] * (1 + exact[0]) - h * exact[1])
+    point = eo.tensor(x, dtype=eo.float64)
+    slope = lambda f: lambda x: eo.jvp(f, (x,), (eo.ones_like(x),))[1]  # noqa: E731
+    for first in (eo.grad, slope):
+        for second in (eo.grad, slope):
+            twice = second(first(special.log_ndtr))
+            for f, wanted in zip((twice, eo.grad(twice), slope(eo.grad(twice))), exact):
+                assert f(point).item() == pytest.approx(float(wanted), rel=1e-12)
+    assert eo.compile(eo.grad(eo.grad(special.log_ndtr)))(point).item() == pytest.approx(
+        float(exact[0]), rel=1e-12
+    )
+
+
+def test_higher_derivatives_of_log_ndtr_at_the_ends():
+    for x, wanted in ((-INF, [INF, -1.0, 0.0]), (-1e200, [1e200, -1.0, 0.0]), (INF, [0.0, 0.0, 0.0])):
+        f = special.log_ndtr
+        for slope in wanted:
+            f = eo.grad(f)
+            assert f(eo.tensor(x, dtype=eo.float64)).item() == pytest.approx(slope, rel=1e-15)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])

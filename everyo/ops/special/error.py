@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -121,8 +122,79 @@ def ndtr(xp: Any, x: Any) -> Any:
     return scipy(xp, "ndtr", x)
 
 
-# erfcx overflows only where the slope underflows.
-@elementwise(lambda g, x: g * (SQRT_TWO_OVER_PI / op.erfcx(-SQRT_HALF * x)))
+_FAR, _TERMS = -16.0, 18  # below, so many terms of the asymptotic series of `log_ndtr` have all digits
+
+
+def _log_ndtr_slope(g: Any, x: Any, order: int) -> Any:
+    return g * op.log_ndtr_derivative(x, order=order + 1)
+
+
+@primitive(
+    _log_ndtr_slope,
+    _log_ndtr_slope,
+    family="elementwise",
+    samples=lambda: of_orders({1: [-20.0, -5.0, 0.0, 3.0], 3: [-20.0, -5.0, -0.5, 3.0]}),
+)
+def _log_ndtr_derivative(xp: Any, x: Any, *, order: int) -> Any:
+    """Derivative of `log_ndtr` of this order."""
+    if order == 1:
+        with xp.errstate(all="ignore"):  # erfcx overflows only where the slope underflows
+            return SQRT_TWO_OVER_PI / op.erfcx(-SQRT_HALF * x)
+
+    def evaluate(x: Any) -> Any:
+        out, near = xp.empty_like(x), x >= _FAR
+        places = (~(x < -1), _by_recurrence), (near & (x < -1), _by_quotient), (x < _FAR, _by_series)
+        for here, formula in places:
+            if xp.any(here):
+                out[here] = formula(xp, x[here], order)
+        return out
+
+    return in_double(xp, evaluate, x)
+
+
+def _by_recurrence(xp: Any, x: Any, order: int) -> Any:
+    """By ``r' = -r (x + r)`` for the slope r: of the size of exp(-x**2 / 2), whose root is taken apart."""
+    root = xp.exp(-0.25 * x * x)
+    slopes = [root / (SQRT_TAU * xp.special.ndtr(x))]
+    for n in range(order - 1):
+        products = sum(math.comb(n, k) * slopes[k] * slopes[n - k] for k in range(n + 1))
+        slopes.append(-(x * slopes[n] + (n * slopes[n - 1] if n else 0) + root * products))
+    return xp.where(root == 0, 0, root * slopes[-1])
+
+
+def _by_quotient(xp: Any, x: Any, order: int) -> Any:
+    """By those of the reciprocal of erfcx."""
+    z = -SQRT_HALF * x
+    scaled = [xp.special.erfcx(z), *(op.erfcx_derivative(z, order=k) for k in range(1, order))]
+    slopes = [SQRT_TWO_OVER_PI / scaled[0]]
+    for n in range(1, order):
+        products = sum(math.comb(n, k) * scaled[k] * slopes[n - k] for k in range(1, n + 1))
+        slopes.append(-products / scaled[0])
+    return (-SQRT_HALF) ** (order - 1) * slopes[-1]
+
+
+def _by_series(xp: Any, x: Any, order: int) -> Any:
+    """By the asymptotic series of ``log(ndtr(x)) + x**2 / 2 + log(-x)`` in ``1 / x**2`` (DLMF 7.12.1)."""
+    inverse: Any = -1 / x
+    square, total = inverse * inverse, 0.0
+    for k, c in reversed(list(enumerate(_far_coefficients(), 1))):
+        total = (total + c * math.perm(2 * k + order - 1, order)) * square
+    return inverse**order * (total + math.factorial(order - 1)) - (1 if order == 2 else 0)
+
+
+@functools.cache
+def _far_coefficients() -> list[float]:
+    """Return the logarithm of ``1 - t + 3 t**2 - 15 t**3 + ...`` as a series, from that of t on."""
+    terms = [1]
+    for k in range(_TERMS):
+        terms.append(-terms[-1] * (2 * k + 1))
+    moved = [0]  # k times the coefficients, which are whole
+    for k in range(1, _TERMS + 1):
+        moved.append(k * terms[k] - sum(moved[j] * terms[k - j] for j in range(1, k)))
+    return [moved[k] / k for k in range(1, _TERMS + 1)]
+
+
+@elementwise(lambda g, x: g * op.log_ndtr_derivative(x, order=1))
 def log_ndtr(xp: Any, x: Any) -> Any:
     """Logarithm of `ndtr`, elementwise, where that underflows, too.
 
