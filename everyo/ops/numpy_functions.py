@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ _DESCRIPTIONS = {
 }  # fmt: skip
 _INTEGERS = {"np.packbits", "np.unpackbits"}
 _SORTERS = {"np.sort", "np.argsort", "np.partition", "np.argpartition"}  # whose order names fields
+_OWN = __name__.partition(".")[0] + "."
 _FILES = {"np.save", "np.savez", "np.savez_compressed", "np.savetxt"}  # which keep no graph
 
 
@@ -278,9 +280,19 @@ def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
 def _each(name: str) -> Callable[..., Any]:
     def call(arys: Sequence[Any]) -> Any:
         results = tuple(getattr(namespace(), name)(x) for x in arys)
+        if _optimizing():
+            results = tuple(x.numpy().copy() for x in results)  # numpy() refuses what would lose its graph
         return results[0] if len(results) == 1 else results
 
     return call
+
+
+def _optimizing() -> bool:
+    """Whether the call is one of SciPy's optimizers, which ask for an array so and may write into it."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").startswith("scipy.optimize.")
 
 
 def _take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
