@@ -2,6 +2,8 @@
 
 import math
 import re
+import subprocess
+import sys
 import traceback
 from math import cos
 
@@ -338,6 +340,48 @@ def test_a_number_that_is_stored():
 
     with pytest.raises(eo.GraphStateError, match=r"remedy: +write x\.item\(\) if that is meant"):
         eo.grad(f)(X)
+
+
+@pytest.mark.parametrize("context", ["grad", "compile", "nested"])
+def test_a_call_is_not_blamed_for_another_of_its_line(context):
+    """The call that failed has no counterpart here, or is no call: what stands beside it stays."""
+
+    def arange(x):
+        return scipy.linalg.expm(np.eye(2)).sum() + np.arange(x[0]).sum()
+
+    def number(x):
+        return math.exp(1.0) * float(np.log(x[0]))
+
+    def statement(x):
+        w = np.array([1.0, 2.0, 3.0]); w -= x  # fmt: skip  # noqa: E702
+        return w.sum()
+
+    for wrong in (arange, number, statement):
+        with pytest.raises(eo.EveryOError) as caught:
+            CONTEXTS[context](wrong)
+        for other in ("matrix_exp", "eo.exp ", "eo.asarray or eo.stack"):
+            assert other not in caught.value.remedy
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_a_call_over_several_lines(context):
+    def wrong(x):
+        y = math.exp(1.0) * scipy.special.logsumexp(
+            # of all of them
+            x
+        )
+        return y
+
+    with pytest.raises(eo.EveryOError, match=r"write eo\.logsumexp in place of scipy\.special\.logsumexp"):
+        CONTEXTS[context](wrong)
+
+
+def test_a_line_whose_instructions_have_no_places(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import math, everyo as eo\neo.grad(lambda x: math.sin(x))(1.0)\n")
+    command = [sys.executable, "-X", "no_debug_ranges", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "write eo.sin in place of math.sin" in done.stderr
 
 
 def test_a_read_beside_a_call():

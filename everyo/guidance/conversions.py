@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
+import itertools
+import linecache
 import re
 import sys
 from types import FrameType
@@ -58,10 +60,28 @@ def instead(otherwise: str, more: str = "") -> str:
     elif kind == "read":
         known = _read(running, names)
     else:
-        calls = (call for text in (running, user_source(frame)) for call in _CALL.findall(text))
-        found = (_in_place_of(path, opened, names) for path, opened in calls)
+        found = (_in_place_of(path, opened, names) for path, opened in _calls(frame))
         known = next(filter(None, found), None)
     return otherwise if known is None else known + more
+
+
+def _calls(frame: FrameType) -> list[tuple[str, str]]:
+    """Return the call that a frame runs; all of its line where no instruction says which."""
+    place = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    if place is None or None in place:
+        return [(path, opened) for path, opened in _CALL.findall(user_source(frame))]
+    first, last, begin, end = place
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[first - 1 : last]  # type: ignore[operator]
+    text = [line.encode() for line in lines]
+    try:
+        text[-1] = text[-1][:end]
+        text[0] = text[0][begin:]
+        running = ast.parse(b"(" + b"".join(text) + b")", mode="eval").body
+    except (IndexError, SyntaxError, ValueError):  # a statement, or a file that has changed
+        return []
+    if isinstance(running, ast.Call):
+        return [(ast.unparse(running.func), "(")]
+    return [(ast.unparse(running.value), "[")] if isinstance(running, ast.Subscript) else []
 
 
 def _running(frame: FrameType) -> str:
