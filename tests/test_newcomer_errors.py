@@ -273,3 +273,31 @@ def test_protocols_do_not_see_the_hints():
     named.at = "here"
     assert (named.view(), named.at) == ("own", "here")
     assert {"at", "view"} <= set(dir(named))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "floats"),
+    [("int64", "float64"), ("int32", "float64"), ("uint32", "float64"), ("int16", "float32")]
+    + [("uint8", "float32"), ("bool", "float32")],
+)
+def test_integers_are_converted_to_floats_that_hold_their_digits(dtype, floats):
+    x = np.array([1, 0]).astype(dtype)
+    calls = [
+        lambda: eo.grad(lambda x: (x * x).sum())(x),
+        lambda: eo.jvp(eo.sin, (x,), (x,)),
+        lambda: eo.tensor(x, requires_grad=True),
+        lambda: eo.nn.functional.dropout(eo.asarray(x), 0.5),
+    ]
+    for call in calls:
+        with pytest.raises(eo.DTypeError) as caught:
+            call()
+        assert f"x.astype(eo.{floats})" in caught.value.remedy
+    assert eo.grad(lambda x: (x * x).sum())(x.astype(getattr(eo, floats))).tolist() == [2.0, 0.0]
+
+
+def test_an_integer_is_written_as_a_float():
+    with pytest.raises(eo.DTypeError, match=r"write a float: 3\.0, or leave it out with argnums"):
+        eo.grad(lambda x: x * x)(3)
+    assert eo.grad(lambda x: x * x)(3.0).item() == 6.0
+    with pytest.raises(eo.DTypeError, match=r"the base first: x\.astype\(eo\.float64\)"):
+        eo.tensor([2, 3]) ** -1

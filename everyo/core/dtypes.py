@@ -122,6 +122,11 @@ def default_for(kind: str) -> DType | None:
     return None
 
 
+def to_float(dtype: DType, x: str = "x") -> str:
+    """Return how a remedy converts integers or booleans `x` to floats that hold all of their digits."""
+    return f"{x}.astype(eo.float{32 if dtype.itemsize <= 2 else 64})"
+
+
 def require_differentiable(dtype: DType, operation: str) -> None:
     """Raise DTypeError unless a tensor of `dtype` may require grad."""
     if dtype.kind not in DIFFERENTIABLE:
@@ -130,7 +135,7 @@ def require_differentiable(dtype: DType, operation: str) -> None:
             operation=operation,
             expected="a float or complex dtype",
             found=str(dtype),
-            remedy="convert first: x.astype(eo.float32).requires_grad_()",
+            remedy=f"convert first: {to_float(dtype)}.requires_grad_(); numbers are floats as in 1.0",
         )
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from everyo import ops
-from everyo.core.dtypes import float16, float32
+from everyo.core.dtypes import float16, float32, to_float
 from everyo.core.tensor import Tensor
 from everyo.core.traced import innermost
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
@@ -197,7 +197,7 @@ def _class_axis(input: Tensor, operation: str) -> int:
             operation=operation,
             expected="a float dtype",
             found=describe(input),
-            remedy="convert them: input.astype(eo.float32)",
+            remedy=f"convert them: {to_float(input.dtype, 'input')}",
         )
     if axis < 0 or input.shape[axis] == 0:
         raise ShapeError(

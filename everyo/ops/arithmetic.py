@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from everyo.backends.accelerated import fused
+from everyo.core.dtypes import to_float
 from everyo.core.operands import WEAK
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
@@ -284,13 +285,14 @@ def power(xp: Any, x1: Any, x2: Any) -> Any:
     except ValueError as error:
         if "negative integer powers" not in str(error):
             raise
+        typed = x1 if hasattr(x1, "dtype") else x2
         raise DTypeError(
             "an integer has no integer power of negative exponent",
             operation="power",
             inputs=describe(x1, x2),
             expected="a float base, or exponents that are not negative",
             found=str(error),
-            remedy="convert the base first: x.astype(eo.float32)",
+            remedy=f"convert the base first: {to_float(typed.dtype)}",
         ) from None
     return xp.complex_power(x1, x2, out) if out.dtype.kind == "c" else out
 

@@ -14,7 +14,7 @@ from typing import Any
 from everyo.core.cotangents import Scattered
 from everyo.core.device import backend_of
 from everyo.core.dispatch import apply
-from everyo.core.dtypes import DIFFERENTIABLE
+from everyo.core.dtypes import DIFFERENTIABLE, to_float
 from everyo.core.explaining import explain
 from everyo.core.modes import current_mode, is_grad_enabled
 from everyo.core.operands import WEAK, array_from
@@ -384,7 +384,7 @@ def _assigned(x: Tensor, value: Any) -> Any:
                 inputs=describe(x, value),
                 expected="a value without a graph, or a floating-point tensor to write into",
                 found=f"{value.dtype} into {x.dtype}",
-                remedy="detach the value, or convert the tensor: x = x.astype(eo.float32)",
+                remedy=f"detach the value, or convert the tensor: x = {to_float(x.dtype)}",
             )
     if complex_ and x.dtype.kind != "c":
         wide = x.backend.xp.result_type(x.dtype, "complex64")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from everyo.core.dtypes import to_float
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
@@ -68,7 +69,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, generator: Generator 
             inputs=describe(x),
             expected="a float or complex dtype",
             found=str(x.dtype),
-            remedy="convert first: x.astype(eo.float32)",
+            remedy=f"convert first: {to_float(x.dtype)}",
         )
     numbers = source(generator, x.device, "dropout")
     kept = op.greater_equal(numbers.uniform(size=tuple(x.shape), dtype="float32"), p)

@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from everyo.core.dtypes import to_float
 from everyo.core.keys import Typed, typed
 from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number
@@ -263,8 +264,15 @@ def as_axis(value: Any, operation: str, name: str) -> int:
 
 
 # What else can be done about an argument that cannot be differentiated.
-_ELSE = dict.fromkeys(("grad", "jacrev", "jacfwd", "jacobian", "hessian"), ", or leave it out with argnums")
+_WITHIN = ("grad", "value_and_grad", "jacrev", "jacfwd", "jacobian", "hessian")
+_ELSE = dict.fromkeys(_WITHIN, ", or leave it out with argnums")
 _ELSE |= dict.fromkeys(("vjp", "jvp", "linearize", "hvp", "vhp"), ", or bind it: lambda x: f(x, k)")
+
+
+def _floats(leaf: Any, dtype: Any) -> str:
+    if type(leaf) in (int, bool):
+        return f"write a float: {float(leaf)}"
+    return f"convert it: {to_float(dtype)}"
 
 
 def differentiable(leaves: Sequence[Any], operation: str) -> list[Tensor]:
@@ -285,7 +293,7 @@ def differentiable(leaves: Sequence[Any], operation: str) -> list[Tensor]:
                 inputs=describe(tensor),
                 expected="float or complex tensors",
                 found=str(tensor.dtype),
-                remedy="convert it: x.astype(eo.float32)" + _ELSE.get(operation, ""),
+                remedy=_floats(leaf, tensor.dtype) + _ELSE.get(operation, ""),
             )
         tensors.append(tensor)
     return tensors
