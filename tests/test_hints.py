@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import optree
 import pytest
 
 import everyo as eo
@@ -33,7 +34,8 @@ def names_in_hints(folder):
     eo.io.save_safetensors({"x": x}, path)
     np.savetxt(folder / "text", X)
     return {
-        "eo": eo, "np": np, "x": x, "y": x + 1, "a": x * 2, "b": x + 0.5, "c": x, "q": batch, "k": batch,
+        "eo": eo, "np": np, "optree": optree, "structure": optree.tree_structure([0.0]),
+        "x": x, "y": x + 1, "a": x * 2, "b": x + 0.5, "c": x, "q": batch, "k": batch,
         "v": x[0], "axis": 0, "axes": (1, 0), "axis1": 0, "axis2": 1, "source": 0, "destination": 1,
         "shape": (4, 4), "value": 2.0, "data": [1.0, 2.0], "dtype": eo.float64, "low": 0.5, "high": 1.0,
         "parts": 2, "start": 1, "length": 2, "condition": x > 1, "mask": x > 1, "i": 0, "n": 4, "d": 4,
@@ -80,6 +82,23 @@ OWN = {  # what some hints mean by the same names
     "savez": {"tensors": {"x": floats(2)}}, "frombuffer": {"dtype": np.float64},
     **dict.fromkeys(("index_put", "index_put_", "masked_fill_", "put", "putmask", "place", "copyto"), VALUE),
     **dict.fromkeys(("fill_diagonal", "at"), VALUE),
+    **{
+        name: {"f": lambda x: eo.sum(x * x), "x": floats(3), "v": floats(3)}
+        for name in ("make_hvp", "hessian_vector_product", "hessian_tensor_product")
+    },
+    **{
+        name: {"f": eo.sin, "x": floats(3), "v": floats(3)}
+        for name in ("make_ggnvp", "tensor_jacobian_product")
+    },
+    **{name: {"f": eo.sum, "x": floats(3)} for name in ("check_grads", "test_util")},
+    "optimize": {"f": lambda x: eo.sum(x * x)}, "tree_unflatten": {"leaves": [1.0]},
+    "interpolate": {"x": floats(2), "xp": [0.0, 1.0], "fp": [2.0, 3.0]},
+    "signal": {"a": floats(2), "v": floats(2)}, "ndimage": dict.fromkeys(("x", "weight"), floats(1, 1, 2, 2)),
+    **{
+        name: {"y": floats(4), "x": floats(4)}
+        for name in ("quad", "simpson", "cumulative_simpson", "integrate")
+    },
+    "curve_fit": {"model": lambda p: p, "data": np.ones(2)},
 }  # fmt: skip
 ENDS = r"; |: docs|,? (?:or|which|and|where|for|in place of|then|a|the|of|in) "
 
@@ -226,3 +245,34 @@ def test_hints_are_read_when_one_is_asked_for():
         "assert 'everyo.nn' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+UFUNC_HINTS = [(m, f, text) for m, known in tables.OF_UFUNCS.items() for f, text in known.items()]
+UFUNC_HINTS += [(m, f, text.format(f)) for m, text in tables.OF_ALL_UFUNCS.items() for f in ("power", "less")]
+
+
+@pytest.mark.parametrize(("method", "function", "hint"), UFUNC_HINTS)
+def test_methods_of_ufuncs_give_their_hints(method, function, hint):
+    with pytest.raises(AttributeError) as caught:
+        getattr(getattr(eo, function), method)(eo.ones(3))
+    assert str(caught.value) == f"function {function!r} has no attribute {method!r}; in EveryO: {hint}"
+    places = {"i": eo.tensor([0, 2]), "v": floats(2), "ids": eo.tensor([0, 0, 1]), "n": 2, "axis": 0}
+    names = {"eo": eo, "x": floats(3), "y": floats(2), **places}
+    exec(hint.partition(", where")[0].replace("...", "v"), names)
+
+
+def test_a_method_of_ufuncs_that_nothing_replaces():
+    with pytest.raises(AttributeError, match=r"^function 'power' has no attribute 'reduce'$"):
+        eo.power.reduce(eo.ones(3))
+    for function in (eo.sin, eo.matmul, eo.where):
+        assert not hasattr(function, "reduce")
+
+
+@pytest.mark.parametrize("name", tables.SET)
+def test_properties_that_cannot_be_set_say_what_to_write(name):
+    x = eo.ones((2, 3), dtype=eo.complex128)
+    with pytest.raises(AttributeError) as caught:
+        setattr(x, name, 0)
+    text = f"attribute {name!r} of 'Tensor' objects cannot be set; in EveryO: {tables.SET[name]}"
+    assert (str(caught.value), caught.value.name) == (text, name)
+    exec(tables.SET[name], {"x": x, "shape": (3, 2), "dtype": eo.complex64, "value": 1.0})

@@ -17,6 +17,29 @@ def unknown_name(namespace: str) -> Callable[[str], object]:
     return refuse
 
 
+def refuse_setting(name: str) -> Callable[[object, object], None]:
+    """Return the setter of a property that has none: the error says what to write in its place."""
+
+    def refuse(instance: object, value: object) -> None:
+        from everyo.guidance.names import unsettable
+
+        raise AttributeError(unsettable(name, type(instance).__name__), name=name)
+
+    return refuse
+
+
+class OfUfuncs:
+    """In the place of a method of NumPy's ufuncs: there is none, and the call says what does the same."""
+
+    def __init__(self, name: str, function: str) -> None:
+        self.name, self.function = name, function
+
+    def __call__(self, *args: object, **options: object) -> None:
+        from everyo.guidance.names import missing_of_ufuncs
+
+        raise AttributeError(missing_of_ufuncs(self.name, self.function), name=self.name)
+
+
 class Elsewhere:
     """In the place of a method that other libraries have: there is none, and the error says what is.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from everyo.guidance.tables import OF_ITS_TIME, OF_MODULE, OF_TENSORS
+from everyo.guidance.tables import OF_ALL_UFUNCS, OF_ITS_TIME, OF_MODULE, OF_TENSORS, OF_UFUNCS, SET
 
 # For names of objects.
 OF_OBJECTS = {
@@ -212,6 +212,17 @@ def missing(name: str, module: str) -> str:
 def missing_method(name: str, owner: str, table: str) -> str:
     """Return the text of the AttributeError for a name that the objects of a class do not have."""
     return _text(f"{owner!r} object", name, OF_OBJECTS[table].get(name))
+
+
+def unsettable(name: str, owner: str) -> str:
+    """Return the text of the AttributeError for an attribute that cannot be set."""
+    return f"attribute {name!r} of {owner!r} objects cannot be set; in EveryO: {SET[name]}"
+
+
+def missing_of_ufuncs(name: str, function: str) -> str:
+    """Return the text of the AttributeError for a method that only NumPy's ufuncs have."""
+    hint = OF_UFUNCS[name].get(function) or OF_ALL_UFUNCS.get(name, "").format(function)
+    return _text(f"function {function!r}", name, hint)
 
 
 def _text(owner: str, name: str, hint: str | None) -> str:

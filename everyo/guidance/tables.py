@@ -160,6 +160,43 @@ OF_TENSORS = {
 _ON_THE_CPU = "tensors are on the CPU"
 _BY_NUMPY = "eo.asarray(np.{}(n))"
 OF_ITS_TIME = "the steps of time by eo.scan: docs/training.md has an example"
+_EQUATIONS = "steps by eo.scan, or SciPy's with jac=: docs/transformations/differential_equations.md"
+_ROOTS = "eo.implicit.custom_root around SciPy's: docs/transformations/implicit.md"
+_ALONG = "eo.jvp(f, primals, tangents), the value and the derivative along the tangents"
+_PRODUCT = "eo.hvp(f, x, v)"
+_DRAWS = "eo.random.normal(size=shape) and others; densities are written with eo's functions"
+
+# For `x.name = value`.
+SET = {
+    "shape": "x = x.reshape(shape)",
+    "dtype": "x = x.astype(dtype)",
+    "real": "x = value + 1j * x.imag",
+    "imag": "x = x.real + 1j * value",
+}
+
+# For `eo.add.name`, a method of NumPy's ufuncs: with one name for all functions, or for those that have any.
+OF_UFUNCS = {
+    "reduce": {
+        "add": "eo.sum(x, axis)", "multiply": "eo.prod(x, axis)", "maximum": "eo.max(x, axis)",
+        "minimum": "eo.min(x, axis)", "logical_and": "eo.all(x, axis)", "logical_or": "eo.any(x, axis)",
+        "logaddexp": "eo.logsumexp(x, axis)",
+    },
+    "accumulate": {
+        "add": "eo.cumsum(x, axis)", "multiply": "eo.cumprod(x, axis)",
+        "maximum": "eo.cumulative_max(x, axis=axis)", "minimum": "eo.cumulative_min(x, axis=axis)",
+        "logaddexp": "eo.logcumsumexp(x, axis)",
+    },
+    "reduceat": {
+        "add": "eo.segment_sum(x, ids, n)", "multiply": "eo.segment_prod(x, ids, n)",
+        "maximum": "eo.segment_max(x, ids, n)", "minimum": "eo.segment_min(x, ids, n)",
+    },
+    "at": {"add": "x = eo.index_add(x, i, v)", "subtract": "x = eo.index_add(x, i, -v)"},
+    "outer": {"multiply": "eo.outer(x, y)"},
+}  # fmt: skip
+OF_ALL_UFUNCS = {
+    "at": "x[i] = eo.{}(x[i], ...), where no place is repeated in i",
+    "outer": "eo.{}(x[:, None], y)",
+}
 
 # For `eo.name`.
 OF_MODULE = {
@@ -362,7 +399,36 @@ OF_MODULE = {
     "func": "its functions are those of eo itself, as in eo.grad and eo.vmap",
     "lax": "its functions are those of eo itself, as in eo.scan and eo.cond",
     "utils": "eo.checkpoint(f) for torch.utils.checkpoint; batches are slices x[i:i + n]",
-    "distributions": "eo.random.normal(size=shape) and others; densities are written with eo's functions",
+    **dict.fromkeys(("distributions", "stats"), _DRAWS),
+    **dict.fromkeys(("elementwise_grad", "egrad", "deriv"), "eo.grad(lambda x: f(x).sum())"),
+    **dict.fromkeys(("make_vjp", "vector_jacobian_product"), "eo.vjp(f, x), the value and the pullback"),
+    **dict.fromkeys(("make_jvp", "make_jvp_reversemode", "jacobian_vector_product"), _ALONG),
+    **dict.fromkeys(("make_hvp", "hessian_vector_product", "hessian_tensor_product"), _PRODUCT),
+    "make_ggnvp": "eo.vjp(f, x)[1](eo.jvp(f, (x,), (v,))[1]), with squares as the loss",
+    "tensor_jacobian_product": "eo.vjp(f, x)[1](v)",
+    "holomorphic_grad": "eo.jacobian(f, holomorphic=True)",
+    "grad_named": "eo.grad(f, argnames='x')",
+    "multigrad_dict": "eo.grad(lambda arguments: f(**arguments)), of a dict",
+    "primitive": "eo.custom_vjp(f)",
+    "notrace_primitive": "eo.stop_gradient(f(x))",
+    "defvjp": "eo.custom_vjp(f), and f.defvjp(forward, backward) of that",
+    "defjvp": "eo.custom_jvp(f), and @f.defjvp of that",
+    "getval": "x.detach(), and x.item() for one number",
+    **dict.fromkeys(("check_grads", "test_util"), "eo.testing.gradcheck(f, x)"),
+    **dict.fromkeys(("odeint", "solve_ivp", "ode"), _EQUATIONS),
+    "integrate": "eo.trapezoid(y, x) for integrals; for equations " + _EQUATIONS,
+    **dict.fromkeys(("quad", "simpson", "cumulative_simpson"), "eo.trapezoid(y, x), or a sum over points"),
+    **dict.fromkeys(("root", "root_scalar", "fsolve", "brentq", "newton", "fixed_point"), _ROOTS),
+    "optimize": "eo.scipy_compat.minimize(f, x0), or SciPy's with jac=eo.grad(f)",
+    "curve_fit": "eo.scipy_compat.least_squares(lambda p: model(p) - data, x0), or SciPy's with jac=",
+    "interpolate": "eo.interp(x, xp, fp); eo.repeat(x, n, axis) for nearest neighbours",
+    "signal": "eo.convolve(a, v), and eo.fft",
+    "ndimage": "eo.conv2d(x, weight), with eo.pad for the border",
+    "spatial": "eo.cdist(a, b) and eo.pdist(a) for its distances",
+    "constants": "numbers, as those of scipy.constants",
+    "tree_flatten": "optree.tree_flatten(tree)",
+    "tree_unflatten": "optree.tree_unflatten(structure, leaves)",
+    "tree_structure": "optree.tree_structure(tree)",
     "remat": "eo.checkpoint(f)",
     "switch": "eo.cond within eo.cond",
     "vectorize": "eo.vmap(f)",

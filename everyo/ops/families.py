@@ -25,9 +25,11 @@ from everyo.core.dispatch import apply, binary, unary
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, Rule
 from everyo.core.samples import Sample, sample
 from everyo.core.tensor import Tensor
+from everyo.guidance import OfUfuncs
 from everyo.ops.docstrings import with_sections
 
 F = TypeVar("F", bound=Callable[..., Any])
+_UFUNC_METHODS = ("at", "reduce", "accumulate", "outer", "reduceat")
 Samples = Callable[[], Sequence[Sample]]
 
 
@@ -141,6 +143,9 @@ def public(primitive: Primitive) -> Callable[..., Tensor]:
         setattr(function, attribute, getattr(kernel, attribute))
     function.__doc__ = with_sections(kernel.__doc__, **_shared_sections(primitive))
     function.primitive = primitive  # type: ignore[union-attr]
+    if primitive.family in ("elementwise", "discrete") and count <= 2:
+        for method in _UFUNC_METHODS[: None if count == 2 else 1]:
+            setattr(function, method, OfUfuncs(method, function.__name__))
     return function
 
 

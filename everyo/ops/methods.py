@@ -13,7 +13,7 @@ from everyo.core.ownership import is_changeable
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
-from everyo.guidance import Elsewhere
+from everyo.guidance import Elsewhere, refuse_setting
 from everyo.ops.element_order import checked_layout, ravel_in_order, reshape_in_order
 from everyo.ops.indexing import getitem, setitem
 from everyo.ops.signatures import explained
@@ -416,6 +416,8 @@ def attach() -> None:
     for name, function_name in PROPERTIES.items():
         if hasattr(ops, function_name):
             setattr(Tensor, name, property(getattr(ops, function_name)))
+    for name in ("shape", "dtype", "real", "imag"):
+        setattr(Tensor, name, getattr(Tensor, name).setter(refuse_setting(name)))
 
 
 attach()
