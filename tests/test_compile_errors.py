@@ -1,6 +1,7 @@
 """What compiled functions refuse, print and raise, in other threads too."""
 
 import importlib
+import math
 import threading
 
 import numpy as np
@@ -30,7 +31,7 @@ def test_branching_on_a_value_names_the_line():
         eo.compile(f)(tensor(3))
     text = str(error.value)
     assert f"test_compile_errors.py:{line_of('branch')}" in text
-    for part in ("bool", "eo.where", "eo.cond", "eo.while_loop", "static_argnums"):
+    for part in ("bool", "eo.where", "eo.cond", "static_argnums"):
         assert part in text
 
 
@@ -40,6 +41,63 @@ def test_branching_on_a_value_names_the_line():
 def test_asking_for_a_value_names_the_remedy(read):
     with pytest.raises(CompileError, match=r"debug_print[\s\S]*test_compile_errors.py"):
         eo.compile(lambda x: x * read(x.sum()))(tensor(3))
+
+
+def counted(n):
+    total = 0
+    for i in range(n):
+        total = total + i
+    return total
+
+
+def halved(x):
+    while not x < 1:
+        x = x / 2
+    return x
+
+
+def checked(x):
+    assert x > 0
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "operation", "remedy"),
+    [
+        (
+            counted,
+            3,
+            "index",
+            r"write eo\.fori_loop\(0, n, body, state\) in place of the loop over range\(n\)",
+        ),
+        (lambda n: list(range(2, n)), 3, "index", r"write eo\.fori_loop\(2, n, body, state\)"),
+        (lambda n: list(range(0, n, 2)), 3, "index", r"write eo\.while_loop in place of the loop"),
+        (lambda n: eo.zeros(n), 3, "index", r"mark the argument in static_argnums"),
+        (lambda x: x * float(x), 3.0, "float", r"leave float\(\) out"),
+        (lambda x: x * int(x), 3.0, "int", r"write x\.astype\(eo\.int64\) in place of int\(x\)"),
+        (lambda x: x * x.item(), 3.0, "item", r"leave item\(\) out"),
+        (lambda x: x * math.sin(x), 3.0, "float", r"write eo\.sin in place of math\.sin"),
+        (lambda x: x if x > 0 else -x, 3.0, "bool", r"use eo\.where, eo\.cond with a function for each"),
+        (lambda x: x * bool(x > 0), 3.0, "bool", r"leave bool\(\) out"),
+        (lambda x: max(x, 1.0), 3.0, "bool", r"write eo\.maximum in place of max"),
+        (halved, 3.0, "bool", r"use eo\.while_loop\(condition, body, state\)"),
+        (checked, 3.0, "bool", r"leave the assertion out"),
+        (lambda x: f"{x:.3f}", 3.0, "format", r"write eo\.debug_print\('\{\}', x\)"),
+        (lambda x: "%.3f" % x, 3.0, "float", r"write eo\.debug_print\('\{\}', x\)"),  # noqa: UP031
+    ],
+)
+def test_the_remedy_is_first_what_fits_the_statement(function, argument, operation, remedy):
+    with pytest.raises(CompileError, match=rf"^{operation}: (.|\n)*remedy: +{remedy}") as error:
+        eo.compile(function)(eo.tensor(argument))
+    assert "test_compile_errors.py" in error.value.line
+
+
+def test_the_remedies_run():
+    loop = eo.compile(lambda n: eo.fori_loop(0, n, lambda i, total: total + i, 0))
+    assert loop(eo.tensor(4)).item() == counted(4)
+    assert eo.compile(counted, static_argnums=0)(4) is not None
+    halving = eo.compile(lambda x: eo.while_loop(lambda x: x >= 1, lambda x: x / 2, x))
+    assert halving(eo.tensor(3.0)).item() == halved(3.0)
 
 
 def test_numpy_of_a_traced_value():

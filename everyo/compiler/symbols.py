@@ -11,13 +11,7 @@ from everyo.compiler.graph import Value
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced
 from everyo.errors import CompileError, describe
-from everyo.guidance.conversions import instead
-
-REMEDIES = {
-    "bool": "use eo.where, eo.cond or eo.while_loop, or mark the argument in static_argnums",
-    "item": "keep it a tensor: np.sin(x) or eo.sin(x) for math.sin(x); eo.debug_print shows values; or mark "
-    "the argument in static_argnums",
-}
+from everyo.guidance.tracing import untraced
 
 
 class Number(Tensor):
@@ -68,14 +62,13 @@ class Symbol(Traced):
         made = self.interpreter.constant_array(self.value)  # type: ignore[attr-defined]
         if made is not None:
             return made
-        kind = "bool" if operation in ("bool", "__bool__") else "item"
         raise CompileError(
             "the function asks for a value that exists only when the compiled program runs",
             operation=operation,
             inputs=describe(self),
             expected="shapes and dtypes, which are known while the function is traced",
             found=f"{operation}() of a computed tensor",
-            remedy=REMEDIES["bool"] if kind == "bool" else instead(REMEDIES["item"]),
+            remedy=untraced(operation),
         )
 
 

@@ -185,16 +185,20 @@ class Readable:
             place = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
             chosen: bool | int | float | complex = self._at(place).item()
             return chosen
+        return self._number("item")
+
+    def _number(self, operation: str) -> bool | int | float | complex:
+        """Return the one element as a Python number; `operation` asks for it."""
         if self.size != 1:
             raise ShapeError(
                 "only a tensor with one element is a Python number",
-                operation="item",
+                operation=operation,
                 inputs=describe(self),
                 expected="one element",
                 found=f"{self.size} elements",
                 remedy="index or reduce it first, or use tolist()",
             )
-        number: bool | int | float | complex = self._host("item").item()
+        number: bool | int | float | complex = self._host(operation).item()
         return number
 
     def _at(self, index: tuple[Any, ...]) -> Any:
@@ -238,16 +242,16 @@ class Readable:
 
     def __float__(self) -> float:
         self._refuse_loss("float")
-        number: Any = self.item()  # a complex one is refused, as Python's own
+        number: Any = self._number("float")  # a complex one is refused, as Python's own
         return float(number)
 
     def __int__(self) -> int:
-        number: Any = self.item()
+        number: Any = self._number("int")
         return int(number)
 
     def __complex__(self) -> complex:
         self._refuse_loss("complex")
-        return complex(self.item())
+        return complex(self._number("complex"))
 
     def _refuse_loss(self, operation: str) -> None:
         """Raise where a conversion that nobody may have asked for would cut a derivative off.
@@ -290,5 +294,5 @@ class Readable:
                 found=f"{self.dtype} {self.shape}",
                 remedy="convert it: int(x)",
             )
-        number: Any = self.item()
+        number: Any = self._number("index")
         return int(number)

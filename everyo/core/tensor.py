@@ -467,7 +467,7 @@ class Tensor(Readable):
         return str(self._host("print"))
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec else str(self)
+        return format(self._number("format"), spec) if spec else str(self)
 
     # ---- copies
 

@@ -67,21 +67,32 @@ def instead(otherwise: str, more: str = "") -> str:
 
 def _calls(frame: FrameType) -> list[tuple[str, str]]:
     """Return the call that a frame runs; all of its line where no instruction says which."""
-    place = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
-    if place is None or None in place:
+    place = position(frame)
+    if place is None:
         return [(path, opened) for path, opened in _CALL.findall(user_source(frame))]
+    running = expression(frame, place)
+    if isinstance(running, ast.Call):
+        return [(ast.unparse(running.func), "(")]
+    return [(ast.unparse(running.value), "[")] if isinstance(running, ast.Subscript) else []
+
+
+def position(frame: FrameType) -> tuple[int, int, int, int] | None:
+    """Return first and last line, first and last column of what a frame runs; None where it is not known."""
+    place: Any = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), None)
+    return None if place is None or None in place else place
+
+
+def expression(frame: FrameType, place: tuple[int, int, int, int]) -> ast.expr | None:
+    """Return the expression at a place of a frame's source; None for a statement."""
     first, last, begin, end = place
-    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[first - 1 : last]  # type: ignore[operator]
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[first - 1 : last]
     text = [line.encode() for line in lines]
     try:
         text[-1] = text[-1][:end]
         text[0] = text[0][begin:]
-        running = ast.parse(b"(" + b"".join(text) + b")", mode="eval").body
+        return ast.parse(b"(" + b"".join(text) + b")", mode="eval").body
     except (IndexError, SyntaxError, ValueError):  # a statement, or a file that has changed
-        return []
-    if isinstance(running, ast.Call):
-        return [(ast.unparse(running.func), "(")]
-    return [(ast.unparse(running.value), "[")] if isinstance(running, ast.Subscript) else []
+        return None
 
 
 def _running(frame: FrameType) -> str:
