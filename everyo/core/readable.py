@@ -257,9 +257,13 @@ class Readable:
         """Raise where a conversion that nobody may have asked for would cut a derivative off.
 
         Python and NumPy make it in ``math.sin(x)`` and ``a[i] = x``. Outside of transformations it is a
-        warning, as a loss is often printed so.
+        warning, as a loss is often kept so. The text of a number has no derivative, ``"%.3f" % x`` too.
         """
         if not current_mode().grad or not self._has_derivative():
+            return
+        from everyo.guidance.conversions import formats
+
+        if formats(sys._getframe(2)):
             return
         if not self.level and current_mode().changes is None:
             warnings.warn(f"{operation}() of a tensor that requires grad: {_LOSS}; {_WAY_OUT}", stacklevel=3)

@@ -95,18 +95,35 @@ def expression(frame: FrameType, place: tuple[int, int, int, int]) -> ast.expr |
         return None
 
 
-def _running(frame: FrameType) -> str:
-    """Return whether a frame stores into an object by an index, reads from one, or does something else."""
+def _instruction(frame: FrameType) -> tuple[str, str]:
+    """Return the name of the instruction that a frame runs, and how its argument reads."""
     for instruction in dis.get_instructions(frame.f_code):
         if instruction.offset == frame.f_lasti:
-            name, symbol = instruction.opname, instruction.argrepr
-            if name.startswith(("STORE_SUBSCR", "STORE_SLICE")):
-                return "store"
-            if name.startswith(("BINARY_SUBSCR", "BINARY_SLICE")) or symbol == "[]":
-                return "store" if _UPDATE.match(user_expression(frame, after=True)) else "read"
-            target = _UPDATE.match(user_expression(frame))
-            return "store" if symbol.endswith("=") and target and target[1].endswith("]") else ""
-    return ""
+            return instruction.opname, instruction.argrepr
+    return "", ""
+
+
+def formats(frame: FrameType) -> bool:
+    """Whether a frame puts numbers into a text by the operator ``%``."""
+    place = position(frame) if _instruction(frame) == ("BINARY_OP", "%") else None
+    running = None if place is None else expression(frame, place)
+    if not isinstance(running, ast.BinOp):
+        return False
+    if isinstance(running.left, (ast.Constant, ast.JoinedStr)):
+        return not isinstance(getattr(running.left, "value", ""), (int, float, complex))
+    known = _resolved(ast.unparse(running.left), {**frame.f_globals, **frame.f_locals})
+    return isinstance(known, (str, bytes))
+
+
+def _running(frame: FrameType) -> str:
+    """Return whether a frame stores into an object by an index, reads from one, or does something else."""
+    name, symbol = _instruction(frame)
+    if name.startswith(("STORE_SUBSCR", "STORE_SLICE")):
+        return "store"
+    if name.startswith(("BINARY_SUBSCR", "BINARY_SLICE")) or symbol == "[]":
+        return "store" if _UPDATE.match(user_expression(frame, after=True)) else "read"
+    target = _UPDATE.match(user_expression(frame))
+    return "store" if symbol.endswith("=") and target and target[1].endswith("]") else ""
 
 
 def _indexed(text: str) -> ast.Subscript | None:
