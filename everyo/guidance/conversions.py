@@ -111,7 +111,7 @@ def formats(frame: FrameType) -> bool:
         return False
     if isinstance(running.left, (ast.Constant, ast.JoinedStr)):
         return not isinstance(getattr(running.left, "value", ""), (int, float, complex))
-    known = _resolved(ast.unparse(running.left), {**frame.f_globals, **frame.f_locals})
+    known = resolved(ast.unparse(running.left), {**frame.f_globals, **frame.f_locals})
     return isinstance(known, (str, bytes))
 
 
@@ -136,7 +136,7 @@ def _indexed(text: str) -> ast.Subscript | None:
 
 
 def _is_array(path: str, names: dict[str, Any]) -> bool:
-    return type(_resolved(path, names)).__module__ == "numpy"
+    return type(resolved(path, names)).__module__ == "numpy"
 
 
 def _stored(text: str, names: dict[str, Any], frame: FrameType) -> str:
@@ -164,7 +164,7 @@ def _of_another(path: str, names: dict[str, Any], frame: FrameType) -> str:
     """Return how else to get a tensor for an array, or which array to replace: not a copy of a part."""
     code = frame.f_code
     given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    if getattr(_resolved(path, names), "base", None) is not None:
+    if getattr(resolved(path, names), "base", None) is not None:
         return f"; if {path} is part of another array, make that one a tensor and store into it"
     return ", where the function is called" if path in given else f", or {path} = eo.asarray({path}) before"
 
@@ -182,7 +182,7 @@ def _read(text: str, names: dict[str, Any]) -> str | None:
     return f"write eo.asarray({path}){text[len(path) :]} in place of {text}"
 
 
-def _resolved(path: str, names: dict[str, Any]) -> Any:
+def resolved(path: str, names: dict[str, Any]) -> Any:
     """Return what a dotted name stands for, or None; no code of the user's runs for that."""
     first, *rest = path.split(".")
     found = names.get(first)
@@ -193,11 +193,11 @@ def _resolved(path: str, names: dict[str, Any]) -> Any:
 
 def _in_place_of(path: str, opened: str, names: dict[str, Any]) -> str | None:
     """Return what to write in place of what a line calls or indexes of Python, NumPy or SciPy."""
-    called = _resolved(path, names)
+    called = resolved(path, names)
     if opened == "[":
         return _written(_INDEXED.get(type(called).__name__), f"{path}[...]")
     owner, _, method = path.rpartition(".")
-    if method == "dot" and type(_resolved(owner, names)).__module__ == "numpy":
+    if method == "dot" and type(resolved(owner, names)).__module__ == "numpy":
         return f"write {owner} @ x in place of {path}(x)"
     try:
         module, name = called.__module__, called.__name__

@@ -10,8 +10,10 @@ from everyo.backends.numpy_names import no_value, origin
 from everyo.core.device import backend_of
 from everyo.core.dtypes import as_dtype, in_double_precision
 from everyo.core.tensor import Tensor
+from everyo.core.traced import staging
 from everyo.errors import DTypeError, UnsupportedOperationError, describe
 from everyo.guidance.conversions import instead
+from everyo.guidance.updates import Update, update
 from everyo.ops import numpy_gufuncs as gufuncs
 from everyo.ops import partial
 from everyo.ops.creation import as_tensor, as_tensors
@@ -209,20 +211,42 @@ _METHODS = {"__call__": _call, "reduce": _reduce, "accumulate": _accumulate, "ou
 
 
 def into(out: Any, result: Any, name: str) -> Any:
-    """Return `out`, a tensor or a tuple of tensors, with the value and the graph of `result`."""
+    """Return `out`, a tensor or a tuple of tensors, with the value and the graph of `result`.
+
+    An array takes the elements of a result that has no graph.
+    """
     targets = out if isinstance(out, tuple) else (out,)
     results = result if isinstance(result, tuple) else (result,)
     for target, value in zip(targets, results):
         if target is None:
             continue
-        if not isinstance(target, Tensor):
-            whole = "; if a is part of another array, make that one a tensor and add to it as in b[i] += t"
-            remedy = instead(
-                "leave out=, and in a statement like a += t write a = a + t; "
-                "in place of p.data -= t write `with eo.no_grad(): p -= t`"
-                + (whole if getattr(target, "base", None) is not None else "")
-            )
-            raise unsupported(name, [target], "out= an array, which has no place for derivatives", remedy)
-        target.assign(fitted(as_tensor(value), target))
+        value = as_tensor(value)
+        if isinstance(target, Tensor):
+            target.assign(fitted(value, target))
+        else:
+            statement = update()
+            differentiated = value.level or staging.get() is not None or value.requires_grad
+            if differentiated or (statement is not None and statement.of_tensor):
+                raise _no_place(name, target, value, statement)
+            target[...] = fitted(value, as_tensor(target)).numpy()
     final = tuple(value if target is None else target for target, value in zip(targets, results))
     return final if isinstance(result, tuple) else final[0]
+
+
+def _no_place(name: str, target: Any, value: Tensor, statement: Update | None) -> UnsupportedOperationError:
+    """Return the error for an array that is to take a value with a derivative, or that is a tensor's own."""
+    part = ""
+    if getattr(target, "base", None) is not None:
+        part = "; if a is part of another array, make that one a tensor and add to it as in b[i] += t"
+    if statement is None:
+        remedy = instead("leave out=, and in a statement like a += t write a = a + t" + part)
+        return unsupported(name, [target], "out= an array, which has no place for derivatives", remedy)
+    own = statement.of_tensor
+    return UnsupportedOperationError(
+        "the array of a tensor is updated past it" if own else "an array has no place for derivatives",
+        operation=statement.sign,
+        inputs=describe(target, value),
+        expected="the tensor itself on the left" if own else "a tensor on the left, or an array on the right",
+        found="x.data, which graphs share" if own else "an array on the left of a tensor with a derivative",
+        remedy=statement.remedy if own else instead(statement.remedy + part),
+    )
