@@ -238,3 +238,23 @@ def test_any_subscripts_agree_with_numpy(data):
     for x, a in zip(leaves, arrays, strict=True):  # Euler: a form that is linear in x is x times its gradient
         assert x.grad.shape == a.shape
         assert np.sum(x.grad.numpy() * a) == np.sum(y.detach().numpy())
+
+
+@pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind", "unsafe"])
+@pytest.mark.parametrize("dtypes", [("f4", "f8"), ("f8", "f8"), ("i4", "f4"), ("i8", "u8")])
+def test_casting_is_refused_where_numpy_refuses_it(casting, dtypes):
+    a, b = (np.ones(3, dtype) for dtype in dtypes)
+    try:
+        expected = np.einsum("i,i->i", a, b, casting=casting)
+    except TypeError:
+        with pytest.raises(eo.DTypeError, match="casting"):
+            np.einsum("i,i->i", eo.asarray(a), b, casting=casting)
+    else:
+        found = np.einsum(eo.asarray(a), [0], b, [0], [0], casting=casting)
+        np.testing.assert_array_equal(found.numpy(), expected)
+        assert found.dtype == expected.dtype
+
+
+def test_a_casting_that_does_not_exist():
+    with pytest.raises(eo.ArgumentError, match="'same_kind'"):
+        np.einsum("i,i", eo.ones(2), eo.ones(2), casting="loose")

@@ -85,6 +85,13 @@ CALLS = {  # a call, the remedy, what the remedy says
         lambda: eo.where(X > 1, X, 0),
     ),
     "out": (lambda: eo.sum(X, out=np.zeros(())), r"y = f\(x\) in place of f\(x, out=y\)", lambda: eo.sum(X)),
+    "out of one": (lambda: eo.exp(X, out=X), r"y = f\(x\) in place of f\(x, out=y\)", lambda: eo.exp(X)),
+    "out of two": (
+        lambda: eo.add(X, X, out=X),
+        r"y = f\(x\) in place of f\(x, out=y\)",
+        lambda: eo.add(X, X),
+    ),
+    "out of a method": (lambda: X.sqrt(out=X), r"y = f\(x\) in place of f\(x, out=y\)", lambda: X.sqrt()),
     "named": (lambda: eo.std(input=X, dim=0), "without a name", lambda: eo.std(X, axis=0)),
     "static_argnames": (
         lambda: eo.compile(lambda x, n: x * n, static_argnames="n"),

@@ -9,6 +9,7 @@ X = eo.tensor(np.arange(9.0).reshape(3, 3))
 V = eo.tensor([1.0, 2.0, 3.0])
 NONE = eo.zeros((0,))
 TEXT = "a"
+HALF = V.astype(eo.float16)
 CALLS = {
     "tile": [lambda: eo.tile(X, -1), lambda: eo.tile(X, 1.5), lambda: eo.tile(X, TEXT)],
     "ptp": [lambda: eo.ptp(NONE), lambda: eo.ptp(TEXT), lambda: eo.ptp(eo.tensor([True]))],
@@ -50,6 +51,13 @@ CALLS = {
     "trim_zeros": [lambda: eo.trim_zeros(eo.tensor(1.0))],
     "masked_fill": [lambda: eo.masked_fill(V, eo.ones(2) > 0, 1.0)],
     "diff": [lambda: eo.diff(X, prepend=V)],
+    "polyfit": [lambda: eo.polyfit(HALF, V, 1), lambda: eo.polyfit(V, HALF, 1)],
+    "roots": [lambda: eo.roots(HALF)],
+    "poly": [lambda: eo.poly(eo.ones((2, 2), dtype=eo.float16))],
+    "piecewise": [
+        lambda: eo.vmap(lambda x: eo.piecewise(x, [x < 0, x > 0], [eo.abs, eo.sqrt]))(X),
+        lambda: eo.compile(lambda x: eo.piecewise(x, [x < 0, x > 0], [eo.abs, eo.sqrt]))(X),
+    ],
 }
 
 
@@ -81,6 +89,21 @@ def test_positions_that_are_computed_are_refused(name, positions, way, kind):
         way(change)(eo.tensor([0, 1]) if way is eo.vmap else eo.tensor(1))
     assert error.value.operation == name
     assert "test_names_in_errors" in error.value.line
+
+
+def test_half_precision_is_named_as_it_was_given():
+    for call in (lambda: eo.polyfit(V, HALF, 1), lambda: eo.roots(HALF), lambda: np.roots(HALF)):
+        with pytest.raises(eo.DTypeError, match=r"half precision(.|\n)*inputs: +float16 \(3,\)"):
+            call()
+
+
+def test_a_piecewise_function_is_told_to_be_where():
+    f = lambda x: eo.piecewise(x, [x < 0, x >= 0], [lambda v: -v, eo.sqrt])  # noqa: E731
+    for way, kind in ((eo.vmap, eo.UnsupportedOperationError), (eo.compile, eo.CompileError)):
+        with pytest.raises(kind, match=r"^piecewise: (.|\n)*use eo\.where\(condition, f\(x\), g\(x\)\)"):
+            way(f)(X)
+    with pytest.raises(eo.ShapeError, match=r"^matmul: "):  # of the user's own
+        eo.piecewise(V, [V > 0], [lambda v: v @ eo.ones(5)])
 
 
 def test_positions_from_outside_are_known():

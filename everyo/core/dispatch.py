@@ -189,13 +189,22 @@ def carries_gradient(out: Any) -> bool:
     return out.__class__ is tuple or out.dtype.kind in DIFFERENTIABLE
 
 
+def _no_out(function: Callable[..., Any], args: Sequence[Any], out: Any) -> EveryOError:
+    """Return the error for NumPy's ``out=``, a default argument because one that catches all takes time."""
+    from everyo.guidance.calls import misfit
+
+    return misfit(function, args, {"out": out})
+
+
 def unary(primitive: Primitive) -> Callable[[Any], Any]:
     """Return `apply` written out for one operand, no parameters and one result: most calls come here."""
     kernels, plans = primitive.kernels, primitive.plans
     differentiable = primitive.vjp is not None
     pointwise = primitive.family == "elementwise"
 
-    def function(x: Any, /) -> Any:
+    def function(x: Any, /, out: Any = None) -> Any:
+        if out is not None:
+            raise _no_out(function, (x,), out)
         if not (x.__class__ is Tensor or isinstance(x, Tensor)):
             return apply(primitive, (x,))
         array = x.data
@@ -260,7 +269,9 @@ def binary(primitive: Primitive, foreign: Callable[[Any], bool] | None = None) -
     keeps_scalars = primitive.options.get("keeps_scalars", False)
     pointwise = primitive.family == "elementwise"
 
-    def function(x1: Any, x2: Any, /) -> Any:
+    def function(x1: Any, x2: Any, /, out: Any = None) -> Any:
+        if out is not None:
+            raise _no_out(function, (x1, x2), out)
         a1, a2 = x1, x2
         node1 = node2 = None
         if x1.__class__ is Tensor or isinstance(x1, Tensor):

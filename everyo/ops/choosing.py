@@ -9,7 +9,14 @@ from everyo.core.batching import along
 from everyo.core.dispatch import apply
 from everyo.core.samples import Distinct, sample
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError, IndexingError, ShapeError, describe
+from everyo.errors import (
+    ArgumentError,
+    CompileError,
+    IndexingError,
+    ShapeError,
+    UnsupportedOperationError,
+    describe,
+)
 from everyo.ops.axes import as_integers, as_items, is_one_of, listed, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors, zeros_like
 from everyo.ops.families import primitive
@@ -154,8 +161,17 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], /, *args: Any, **k
         )
     out = zeros_like(x)
     for condition, function in zip(conditions, funclist):
-        out[condition] = function(x[condition], *args, **kw) if callable(function) else function
+        out[condition] = function(_part(x, condition), *args, **kw) if callable(function) else function
     return out
+
+
+def _part(x: Tensor, condition: Tensor) -> Any:
+    """Return the elements for one function."""
+    try:
+        return x[condition]
+    except (UnsupportedOperationError, CompileError) as error:  # under `vmap`, in compiled functions
+        remedy = "use eo.where(condition, f(x), g(x)), or eo.select for several conditions"
+        raise error.renamed("piecewise", inputs=describe(x, condition), remedy=remedy) from None
 
 
 def _partition_samples() -> list[Any]:

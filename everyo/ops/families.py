@@ -134,11 +134,7 @@ def public(primitive: Primitive) -> Callable[..., Tensor]:
                 raise TypeError(f"{primitive.name}() takes {count} operands, not {len(inputs)}")
             return apply(primitive, inputs)
 
-    names = primitive.input_names
-    if names not in (("x",), ("x1", "x2")):
-        function.__signature__ = inspect.Signature(  # type: ignore[union-attr]
-            [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names]
-        )
+    function.__signature__ = _signature(primitive.input_names)  # type: ignore[union-attr]
     for attribute in ("__module__", "__name__", "__qualname__"):
         setattr(function, attribute, getattr(kernel, attribute))
     function.__doc__ = with_sections(kernel.__doc__, **_shared_sections(primitive))
@@ -147,6 +143,11 @@ def public(primitive: Primitive) -> Callable[..., Tensor]:
         for method in _UFUNC_METHODS[: None if count == 2 else 1]:
             setattr(function, method, OfUfuncs(method, function.__name__))
     return function
+
+
+@functools.lru_cache
+def _signature(names: tuple[str, ...]) -> inspect.Signature:
+    return inspect.Signature([inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in names])
 
 
 def _shared_sections(primitive: Primitive) -> dict[str, str]:

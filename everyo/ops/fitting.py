@@ -11,6 +11,7 @@ from everyo.ops.axes import as_flag, as_integer, is_one_of
 from everyo.ops.contraction import outer
 from everyo.ops.creation import as_tensor, as_tensors, weak
 from everyo.ops.known import held, look
+from everyo.ops.linalg.common import not_half
 from everyo.ops.linalg.eigen import eigvals
 from everyo.ops.linalg.least_squares import lstsq
 from everyo.ops.linalg.solving import inv
@@ -82,7 +83,7 @@ def polyfit(
     >>> print(eo.round(fit))
     [2. 1.]
     """
-    x, y = map(inexact, as_tensors((x, y), "polyfit"))
+    x, y = (not_half(inexact(v), "polyfit") for v in as_tensors((x, y), "polyfit"))
     dtype = x.backend.xp.result_type(x.dtype, y.dtype)
     is_real = x.dtype.kind != "c"
     x, y = (v if v.dtype == dtype else op.astype(v, dtype=dtype) for v in (x, y))
@@ -180,7 +181,7 @@ def roots(p: Any, /) -> Tensor:
     >>> print(eo.sort_complex(eo.roots([1.0, -3.0, 2.0])))
     [1.+0.j 2.+0.j]
     """
-    p = inexact(coefficients(p, "roots"))
+    p = not_half(inexact(coefficients(p, "roots")), "roots")
     values = held(p, "roots")
     if values is not None:
         lead = op.equal(op.cumsum(op.not_equal(values, 0), axis=0, reverse=False), 0)

@@ -7,11 +7,14 @@ from typing import Any
 
 from everyo.core.dtypes import as_dtype
 from everyo.errors import ArgumentError, DTypeError, describe
+from everyo.ops.axes import is_one_of
 from everyo.ops.creation import as_tensor
 from everyo.ops.numpy_ufuncs import namespace, require_same_kind, unsupported
 
 _SORTS = ("q", "h", "m", "s")  # NumPy looks at the first letter
 NOT_SPECIAL = object()  # what a variant returns where the usual translation serves
+
+_CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 
 def _sorted(name: str) -> Callable[..., Any]:
@@ -58,13 +61,25 @@ def _einsum(
     operands: Any = (), dtype: Any = None, casting: str = "safe", order: Any = None, optimize: Any = False
 ) -> Any:
     """Convert the operands to `dtype` first, as NumPy does; an order is one of memory alone."""
-    if dtype is not None:
+    if dtype is not None or casting != "safe":  # the common dtype of all is always a safe one
+        if not is_one_of(casting, _CASTINGS):
+            raise ArgumentError(
+                "there is no such casting",
+                operation="np.einsum",
+                expected=", ".join(map(repr, _CASTINGS)),
+                found=repr(casting),
+                remedy="leave it out for 'safe'",
+            )
         first = 1 if isinstance(operands[0], str) else 0
         step = 1 if first else 2  # lists of integers stand between the operands otherwise
         found = list(operands)
         last = len(found) - len(found) % step if step == 2 else len(found)
-        for i in range(first, last, step):
-            found[i] = _converted(as_tensor(found[i]), as_dtype(dtype), casting)
+        places = range(first, last, step)
+        tensors = [as_tensor(found[i]) for i in places]
+        if dtype is None and tensors:
+            dtype = tensors[0].backend.xp.result_type(*[x.dtype for x in tensors])
+        for i, x in zip(places, tensors):
+            found[i] = _converted(x, as_dtype(dtype), casting)
         operands = found
     return namespace().einsum(*operands, optimize=optimize)
 
@@ -78,7 +93,7 @@ def _converted(x: Any, dtype: Any, casting: str) -> Any:
             inputs=describe(x),
             expected=f"a dtype to which casting={casting!r} leads",
             found=f"dtype={dtype}",
-            remedy='leave dtype out, or pass casting="same_kind" or "unsafe"',
+            remedy='leave dtype and casting out, or pass casting="same_kind" or "unsafe"',
         )
     return x.astype(dtype, copy=False)
 

@@ -409,9 +409,10 @@ def poly(roots: Any, /) -> Tensor:
     """
     roots = as_tensor(roots)
     if roots.ndim == 2 and roots.shape[0] == roots.shape[1] > 0:
-        from everyo.ops.linalg.eigen import eigvals  # loads all of linalg
+        from everyo.ops.linalg.common import not_half  # loads all of linalg
+        from everyo.ops.linalg.eigen import eigvals
 
-        whole = poly(eigvals(roots))
+        whole = poly(eigvals(not_half(roots, "poly")))
         return whole if roots.dtype.kind == "c" else op.real(whole)
     z = coefficients(roots, "poly")
     z = z if z.dtype.kind in "fc" else z / 1.0
