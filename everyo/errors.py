@@ -143,8 +143,8 @@ class SerializationError(EveryOError, ValueError):
 
 
 def install(extra: str) -> str:
-    """Return the remedy for packages that are missing: how an extra is installed, as in the README."""
-    return f"pip install -e '.[{extra}]' in EveryO's folder"
+    """Return the remedy for packages that are missing: how an extra is installed where this code runs."""
+    return f"{sys.executable or 'python'} -m pip install -e '.[{extra}]' in EveryO's folder"
 
 
 def user_line() -> str:
