@@ -238,15 +238,16 @@ def _correction(bias: bool, ddof: float | None, correction: float | None) -> flo
 
 def _comparable(variables: list[Tensor]) -> Tensor:
     """Return covariances of variables, in units of their own where squares may leave the range."""
-    xp = variables[0].backend.xp
+    x, y = variables[0], variables[1] if len(variables) > 1 else None
+    xp = x.backend.xp
     if all(held(v, "corrcoef") is not None for v in variables):
         with xp.errstate(all="ignore"):
-            c = cov(*variables)
+            c = cov(x, y)
         limits = xp.finfo(c.dtype)
         sizes = op.abs(held(diagonal(c) if c.ndim else c, "corrcoef"))
         if everywhere(op.logical_and(sizes > limits.tiny**0.75, sizes < limits.max**0.75)):
             return c
-    return cov(*(v / unit_of(v, 1) for v in variables))
+    return cov(x / unit_of(x, 1), None if y is None else y / unit_of(y, 1))
 
 
 @composed

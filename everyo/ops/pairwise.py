@@ -304,7 +304,9 @@ def _distance_vjp(g: Any, needs: Any, x1: Any, x2: Any, out: Any) -> Any:
             op.pair_pulls(g, x1, x2, out) if needs[0] else None,
             op.pair_pulls(_transposed(g), x2, x1, _transposed(out)) if needs[1] else None,
         )
-    xp, (w, unit) = backend_of(x1).xp, _weights(g, out)  # the same for both
+    backend, (w, unit) = backend_of(x1), _weights(g, out)  # the same for both
+    assert backend is not None
+    xp = backend.xp
     return (
         _sums(xp, w, x1, x2) * unit if needs[0] else None,
         _sums(xp, _transposed(w), x2, x1) * unit if needs[1] else None,
