@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from everyo.backends.accelerated import fused
-from everyo.core.dtypes import to_float
+from everyo.core.dtypes import float16, to_float
 from everyo.core.operands import WEAK
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
@@ -74,6 +74,8 @@ def multiply(xp: Any, x1: Any, x2: Any) -> Any:
 
 @fused
 def _by_divisor(g: Any, x1: Any, x2: Any) -> Any:
+    if g.dtype == float16:  # a loss that is scaled up leaves its range when it is divided by x2
+        return -(g * over(over(x1, x2), x2))
     return -(over(g, x2) * over(x1, x2))  # x2**2, or x1 / x2**2, may leave the range where these do not
 
 
@@ -193,6 +195,11 @@ def _power_in_base(g: Any, x1: Any, x2: Any) -> Any:
             return op.zeros_like(g)
         if x2 == 1:
             return g
+        if x2 == -1:
+            inverse = _to_the(x1, -1)
+            return -g * inverse * inverse  # its square may leave the range where this does not
+        if x2 == 0.5:
+            return over(g, 2 * op.sqrt(x1))
         return g * (2 * x1 if x2 == 2 else x2 * _to_the(x1, x2 - 1))
     if _differentiable(g, x1, x2):
         return g * op.power_derivative(x1, x2, by_base=1, by_exponent=0)

@@ -32,6 +32,8 @@ FUNCTIONS = {
     "pdist of many coordinates": (lambda x: eo.pdist(eo.tile(x, (1, 5))), 1, 100, 800),
     "shares": (lambda x: x / eo.sum(x), 0, 100, 800),
     "directions": (lambda x: x / eo.linalg.norm(x, axis=1, keepdims=True), 0, 100, 800),
+    "power -1": (lambda x: x[0] ** -1, -1, 100, 800),
+    "root as a power": (lambda x: x[0] ** 0.5, 0.5, 100, 800),
     "reciprocal root": (lambda x: eo.rsqrt(x[0]), -0.5, 100, 800),
     "eigenvectors": (lambda x: eo.abs(eo.linalg.eigh(x + x.mT)[1]), 0, 100, 800),
     "general eigenvectors": (lambda x: eo.real(eo.linalg.eig(x)[1]), 0, 100, 800),
@@ -124,3 +126,10 @@ def test_correlations_of_variables_of_different_sizes(dtype):
     np.testing.assert_allclose(found, wanted, rtol=1e-14)
     np.testing.assert_allclose(eo.corrcoef((x * sizes).T, rowvar=False).numpy(), wanted, rtol=1e-14)
     np.testing.assert_allclose(eo.corrcoef((x * sizes)[:1], (x * sizes)[1:]).numpy(), wanted, rtol=1e-14)
+
+
+def test_a_scaled_loss_of_float16_quotients():
+    x1, x2 = (eo.tensor(v, dtype=eo.float16) for v in (1e-3, 1e-2))
+    slope = eo.grad(lambda x1, x2: 1024 * (x1 / x2), argnums=1)
+    assert slope(x1, x2).item() == pytest.approx(-10240, rel=5e-3)
+    assert slope(eo.zeros_like(x1), x2).item() == 0
