@@ -86,6 +86,31 @@ def test_one_program_does_not_serve_numbers_that_change_and_those_that_do_not():
         array -= 1
 
 
+def several(x):
+    y = x
+    y *= 2
+    y += 1
+    return y * x
+
+
+@pytest.mark.parametrize("made", [lambda v: eo.tensor(v, dtype="float64"), np.array, np.float64])
+def test_several_statements_change_one_argument(made):
+    plain, given = made(3.0), made(3.0)
+    assert float(several(plain)) == float(eo.compile(several)(given))
+    assert float(plain) == float(given)
+
+
+@pytest.mark.parametrize("made", [eo.custom_vjp, eo.custom_jvp], ids=["custom_vjp", "custom_jvp"])
+def test_functions_with_rules_are_given_values(made):
+    f = made(aliased)
+    if made is eo.custom_vjp:
+        f.defvjp(lambda x: (aliased(x), None), lambda residuals, g: (g,))
+    else:
+        f.defjvp(lambda primals, tangents: (aliased(*primals), tangents[0]))
+    ways = f, eo.compile(f), lambda x: eo.value_and_grad(f)(x)[0], eo.compile(lambda x: f(x))
+    assert [way(eo.tensor(3.0)).item() for way in ways] == [12.0] * 4
+
+
 def test_results_take_the_shape_and_dtype_that_a_name_is_given():
     x = eo.tensor([1.0, 2.0])
     total = previous = x.sum()

@@ -1,5 +1,7 @@
 """The bodies of compiled loops and branches: what they compute of values around them, what they change."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -60,8 +62,113 @@ def test_a_body_that_gives_an_outer_variable_another_tensor():
         return eo.fori_loop(0, 3, body, x), factor
 
     assert f(eo.tensor([1.0]))[0].tolist() == [60.0]
-    with pytest.raises(CompileError, match="'factor'"):
+    with pytest.raises(CompileError, match="a variable that a function keeps"):
         eo.compile(f)(eo.tensor([1.0]))
+
+
+class Holder:
+    def __init__(self, v):
+        self.v = v
+
+    def turn(self, i, s):
+        self.v = self.v * 2
+        return s + self.v
+
+
+def by_dict(v):
+    held = {"v": v}
+
+    def body(i, s):
+        held["v"] = held["v"] * 2
+        return s + held["v"]
+
+    return body, lambda: held["v"]
+
+
+def by_list_of_numbers(v):
+    held = [1.0]
+
+    def body(i, s):
+        held[0] = held[0] * s
+        return s + held[0]
+
+    return body, lambda: 1.0
+
+
+def by_swap(v):
+    held = [v, v * 3]
+
+    def body(i, s):
+        held.reverse()
+        return s + held[0]
+
+    return body, lambda: held[0]
+
+
+def by_append(v):
+    held = [v]
+
+    def body(i, s):
+        held.append(held[-1] * 2)
+        return s + held[-1]
+
+    return body, lambda: held[-1]
+
+
+def by_tuple(v):
+    held = (v, v * 3)
+
+    def body(i, s):
+        nonlocal held
+        held = held[::-1]
+        return s + held[0]
+
+    return body, lambda: held[0]
+
+
+def by_partial(v):
+    def body(k, i, s):
+        nonlocal v
+        v = v * k
+        return s + v
+
+    return functools.partial(body, 2), lambda: v
+
+
+def by_method(v):
+    held = Holder(v)
+    return held.turn, lambda: held.v
+
+
+HOLDING = [by_dict, by_list_of_numbers, by_swap, by_append, by_tuple, by_partial, by_method]
+
+
+@pytest.mark.parametrize("around", [lambda f: f, eo.grad, eo.vmap], ids=["alone", "grad", "vmap"])
+@pytest.mark.parametrize("loop", ["fori_loop", "while_loop", "scan", "cond"])
+@pytest.mark.parametrize("holding", HOLDING)
+def test_a_body_that_gives_a_place_outside_of_it_another_tensor(holding, loop, around):
+    def looped(body, x):
+        if loop == "fori_loop":
+            return eo.fori_loop(0, 3, body, x)
+        if loop == "while_loop":
+            return eo.while_loop(lambda s: s < 9, lambda s: body(0, s), x)
+        if loop == "scan":
+            return eo.scan(lambda c, t: (body(0, c), None), x, eo.ones(3))[0]
+        return eo.cond(x > 9, lambda s: body(0, s), lambda s: s, x)
+
+    def f(x):
+        body, value = holding(x * 1)
+        before = value()
+        try:
+            return looped(body, x)
+        except CompileError:
+            assert value() is before, "what was there before is back"
+            raise
+
+    x = eo.tensor([1.5, 2.0]) if around is eo.vmap else eo.tensor(1.5)
+    around(f)(x)
+    with pytest.raises(CompileError, match="gives a place outside of it another tensor"):
+        eo.compile(around(f))(x)
 
 
 @pytest.mark.parametrize("returned", [False, True], ids=["used", "returned"])

@@ -1,5 +1,6 @@
 """What a function does inside a transformation means what it means outside: operands, errors, refusals."""
 
+import collections
 import re
 
 import numpy as np
@@ -202,8 +203,10 @@ def customized(x):
     return f(x)
 
 
+Pair = collections.namedtuple("Pair", "x n")
 IN_PLACE = {
     "cond": lambda x: eo.cond(x[1] > 0, changing, lambda x: x, x),
+    "cond of a named tuple": lambda x: eo.cond(x[1] > 0, lambda p: changing(p.x), lambda p: x, Pair(x, 1)),
     "cond of a container": lambda x: eo.cond(
         x[1] > 0, lambda d: changing(d["a"][0]), lambda d: x, {"a": [x]}
     ),
@@ -230,5 +233,5 @@ def test_arguments_that_a_function_changes_are_its_own(name, compiled):
 
     out, own = (eo.compile(f) if compiled else f)(given)
     assert (own.tolist(), given.tolist()) == ([1.0, 2.0], [1.0, 2.0])
-    if name in ("cond", "cond of a container", "jvp", "custom_vjp"):
+    if name in ("cond", "cond of a container", "cond of a named tuple", "jvp", "custom_vjp"):
         assert out.tolist() == [10.0, 3.0]

@@ -15,6 +15,7 @@ import numpy as np
 
 import everyo.compiler.control  # noqa: F401 - loops and branches find their way into graphs
 from everyo.compiler import pool
+from everyo.compiler.asked import of_argument
 from everyo.compiler.direct import Door, prepare
 from everyo.compiler.entry import Entry, states_of
 from everyo.compiler.graph import Graph, Value
@@ -231,6 +232,9 @@ class Compiled:
         inputs = tracer.graph.inputs[: len(leaves)]
         with tracer:
             symbols = [tracer.symbol(v, weak=type(x) in NUMBERS) for v, x in zip(inputs, leaves, strict=True)]
+            for value, symbol, x in zip(inputs, symbols, leaves, strict=True):
+                if type(x) not in NUMBERS and not value.shape:
+                    symbol.mutable = functools.partial(of_argument, tracer, value, "mutable")
             dynamic, kwargs = unflatten(structure, symbols)
             following, fixed = iter(dynamic), {n + len(args) if n < 0 else n for n in self.static_argnums}
             call = [x if i in fixed else next(following) for i, x in enumerate(args)]

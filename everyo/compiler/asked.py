@@ -22,12 +22,9 @@ if TYPE_CHECKING:
 
 
 def answer(tracer: Tracer, x: Tensor, name: str) -> bool:
-    """Return `requires_grad`, `is_leaf` or `mutable` of a tensor, from outside or of a trace."""
+    """Return `requires_grad` or `is_leaf` of a tensor, from outside or of a trace."""
     data = x.data
     value = getattr(data, "value", None)
-    if name == "mutable":
-        arguments = getattr(getattr(data, "interpreter", None), "arguments", ())
-        return value is not None and value in arguments and _of_argument(data.interpreter, value, name)
     if isinstance(value, Value):  # a symbol
         node = x.grad_node
         if node is not None:
@@ -57,12 +54,12 @@ def now(x: Any, name: str) -> bool:
 def _of_value(tracer: Any, x: Tensor, value: Value, name: str) -> bool:
     """Return the answer of a value without a node of the eager tape."""
     if value in tracer.arguments:
-        return _of_argument(tracer, value, name)
+        return of_argument(tracer, value, name)
     cells = {v: cell for cell, v in tracer.cells.values()}
     for source in _sources(value):
         cell = cells.get(source)
         if source in tracer.arguments:
-            followed = _of_argument(tracer, source, "requires_grad")
+            followed = of_argument(tracer, source, "requires_grad")
         elif isinstance(cell, OuterCell):
             followed = answer(tracer.parent, cell.x, "requires_grad")
         elif isinstance(cell, DataCell):
@@ -74,7 +71,8 @@ def _of_value(tracer: Any, x: Tensor, value: Value, name: str) -> bool:
     return name == "is_leaf"
 
 
-def _of_argument(tracer: Any, value: Value, name: str) -> bool:
+def of_argument(tracer: Any, value: Value, name: str) -> bool:
+    """Return the answer of an argument: `requires_grad`, `is_leaf`, or whether ``x += v`` changes it."""
     place = list(tracer.arguments).index(value), name
     if place not in tracer.asked:
         tracer.asked[place] = now(tracer.arguments[value], name)

@@ -64,6 +64,15 @@ class Place:
         old = set(map(id, _values(self.before)))
         return any(_leads_to(kept, x) for x in _values(self.read()) if id(x) not in old)
 
+    def changed(self) -> str | None:
+        """Return in words where a tensor, or what leads to some, has come or gone; None without."""
+        before, now = (x if isinstance(x, dict) else dict(enumerate(x)) for x in (self.before, self.read()))
+        for key in {**before, **now}:
+            old, new = before.get(key, MISSING), now.get(key, MISSING)
+            if old is not new and (_tensors(old) or _tensors(new)):
+                return self.name.format(key) or "what a function or container holds"
+        return None
+
     def traded(self) -> str | None:
         """Return in words where a tensor, or what leads to some, has made room for others; None without."""
         before, now = self.before, self.read()
@@ -115,6 +124,25 @@ class Places:
         for place in self._places:
             if place.traded() is not None:
                 place.write(place.before)
+
+    def refuse_changes(self, operation: str) -> None:
+        """Raise CompileError where a tensor has come or gone, and put back what was there.
+
+        The Python code of a body runs once, and not at each turn.
+        """
+        found = [(place, place.changed()) for place in self._places]
+        if all(where is None for _, where in found):
+            return
+        for place, where in found:
+            if where is not None:
+                place.write(place.before)
+        raise CompileError(
+            "the body of a loop or branch gives a place outside of it another tensor",
+            operation=operation,
+            expected="a body that returns what it computes",
+            found=f"a change of {next(where for _, where in found if where is not None)}",
+            remedy="carry the value through the loop",
+        )
 
     def put_back_own(self, attributes: Attributes) -> None:
         """Let attributes of modules hold what they held that the function has set before it read them."""

@@ -23,15 +23,6 @@ def same_value(tensor: Tensor) -> Tensor:
     return copied
 
 
-def apart(value: Any) -> Any:
-    """Return what a function may change in place, tensors and containers, as objects of its own."""
-    if isinstance(value, Tensor):
-        return same_value(value)
-    if type(value) in (list, tuple):
-        return type(value)(map(apart, value))
-    return {k: apart(v) for k, v in value.items()} if type(value) is dict else value
-
-
 def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     """Return an independent leaf of the same class, with a copy of its gradient; what `deepcopy` calls."""
     if tensor.level:

@@ -7,6 +7,7 @@ tensor. It changes the object of all others, as it does arrays: of what was made
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -58,7 +59,7 @@ def as_changeable(new: Tensor, x: Any) -> Tensor:
     if staging.get() is None:
         return changeable(new) if is_changeable(x) else new
     if not new.shape:
-        new.mutable = x  # to be asked if need be: the answer is a guard of the program
+        new.mutable = functools.partial(is_changeable, x)  # if need be: the answer is a guard of the program
     return new
 
 
@@ -68,7 +69,5 @@ def is_changeable(x: Any) -> bool:
         return hasattr(x, "__setitem__")  # as NumPy's scalars have not
     if x.shape or (x.grad_node is not None and x.grad_node.is_leaf):
         return True
-    known, tracer = getattr(x, "mutable", None), staging.get()
-    if known is not None:
-        return known is True or is_changeable(known)
-    return tracer is not None and tracer.knows(x, "mutable")
+    known = getattr(x, "mutable", False)
+    return known() if callable(known) else known

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from everyo.core.copying import apart, same_value
+from everyo.core.copying import same_value
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number, staging
@@ -29,7 +29,7 @@ from everyo.transforms.carry import (
     same_structure,
 )
 from everyo.transforms.segments import checked_interval, segment
-from everyo.transforms.trees import flatten, unflatten
+from everyo.transforms.trees import flatten, own_objects, unflatten
 
 __all__ = ["cond", "fori_loop", "while_loop"]
 
@@ -84,7 +84,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         return stages.cond(pred, true_fun, false_fun, operands)
     holds = decided(pred, "cond")
     if holds is True or holds is False:
-        leaves, structure = flatten((true_fun if holds else false_fun)(*map(apart, operands)))
+        leaves, structure = flatten((true_fun if holds else false_fun)(*own_objects(operands)))
         return unflatten(structure, [as_tensor(leaf) for leaf in leaves])
     first, structure = _branch(true_fun, operands, holds)
     second, other = _branch(false_fun, operands, op.logical_not(holds))

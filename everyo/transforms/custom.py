@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from everyo.core.copying import apart
+from everyo.core.copying import same_value
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError
 from everyo.ops.creation import as_tensor, zeros_like
@@ -127,9 +127,9 @@ class _Customized:
         rules = self.call(self, args)
         tensors, rules.tensors = rules.tensors, []  # what the backward pass needs is kept elsewhere
         if not needs_rules(tensors):
-            if any(map(carries, tensors)):  # in a `no_grad` block, where the function may compute in NumPy
-                args = tuple(rules.all_arguments(detached(tensors)))
-            return self.function(*map(apart, args))
+            constant = any(map(carries, tensors))  # in a `no_grad` block: the function may compute in NumPy
+            own = detached(tensors) if constant else [*map(same_value, tensors)]
+            return self.function(*rules.all_arguments(own))
         return rules.result(call(rules, tensors))
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:

@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from everyo.core.copying import same_value
 from everyo.core.dtypes import to_float
 from everyo.core.keys import Typed, typed
 from everyo.core.tensor import Tensor
@@ -110,6 +111,12 @@ def flatten(tree: Any, namespace: str = NAMESPACE) -> tuple[list[Any], Any]:
         if any(new):
             return flatten(tree, namespace)
     return leaves, None if structure.is_leaf() else structure
+
+
+def own_objects(tree: Any) -> Any:
+    """Return a tree whose tensors and containers a function may change in place, as objects of its own."""
+    leaves, structure = flatten(tree)
+    return unflatten(structure, [same_value(x) if isinstance(x, Tensor) else x for x in leaves])
 
 
 def odd_keys(structure: Any) -> list[Any] | None:

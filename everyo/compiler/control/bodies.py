@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from types import FunctionType
+from collections.abc import Callable, Sequence
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 
 from everyo.compiler.graph import Graph
+from everyo.compiler.leaks import Places
 from everyo.compiler.trace import Tracer
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
@@ -18,6 +19,7 @@ from everyo.ops.index_batching import ARRAY
 from everyo.transforms.carry import Carry
 
 Function = Callable[..., Any]
+_OWN = __name__.partition(".")[0] + "."
 
 
 def trace_body(
@@ -28,7 +30,7 @@ def trace_body(
     They are inputs of the graph behind its own. `guarded` says that the program may not come to it.
     """
     graph = Graph(name)
-    before = [(cell, name, _contents(cell)) for cell, name in _variables(function)]
+    places = Places(None, _of_users(function))
     inputs = [graph.input(tuple(x.shape), x.dtype) for x in like]
     tracer = Tracer(graph, guarded)
     with tracer:
@@ -42,7 +44,7 @@ def trace_body(
             found=f"{len(tracer.writes)} tensors written in place",
             remedy="carry the value through the loop",
         )
-    _refuse_rebound(before, graph.name)
+    places.refuse_changes(name)
     graph.outputs = [v for v in outputs if v is not None]
     captured = [cell.tensor for cell, _ in tracer.cells.values() if cell.tensor is not None]
     assert len(captured) == len(tracer.cells)
@@ -50,41 +52,23 @@ def trace_body(
     return graph, captured
 
 
-def _variables(function: Any) -> Iterator[tuple[Any, str]]:
-    """Yield the outer variables that a function reads, or one that these hold, and their names."""
-    waiting, seen = [function], {function}
-    for found in waiting:
-        for name, cell in zip(found.__code__.co_freevars, found.__closure__ or ()):
-            yield cell, name
-            content = _contents(cell)
-            if isinstance(content, FunctionType) and content not in seen:
+def _of_users(function: Any) -> list[Any]:
+    """Return the functions of users that one of this package holds, alone or in others of its own."""
+    found, waiting, seen = [], [function], {function}
+    for f in waiting:  # which grows meanwhile
+        for content in _held(f):
+            if not str(getattr(content, "__module__", "")).startswith(_OWN):
+                found.append(content)
+            elif isinstance(content, FunctionType) and content not in seen:
                 seen.add(content)
                 waiting.append(content)
+    return found
 
 
-def _contents(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # a variable that has no value yet
-        return None
-
-
-def _refuse_rebound(before: Sequence[tuple[Any, str, Any]], operation: str) -> None:
-    """Raise where a body gave a variable another tensor, which would happen once; put the old one back."""
-    rebound = []
-    for cell, name, old in before:
-        new = _contents(cell)
-        if new is not old and (isinstance(new, Tensor) or isinstance(old, Tensor)):
-            cell.cell_contents = old
-            rebound.append(repr(name))
-    if rebound:
-        raise CompileError(
-            "the body of a loop or branch gives a variable outside of it another value",
-            operation=operation,
-            expected="a body that returns what it computes",
-            found=f"an assignment to {', '.join(rebound)}",
-            remedy="carry the value through the loop",
-        )
+def _held(function: Any) -> list[Any]:
+    """Return the callables among the variables that a function keeps."""
+    cells = [cell for cell in function.__closure__ or () if cell != CellType()]
+    return [cell.cell_contents for cell in cells if callable(cell.cell_contents)]
 
 
 def is_float(x: Any) -> bool:
