@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import everyo as eo
+from everyo.ops import known
 from tests.compiling import agree
 
 X = eo.asarray(np.arange(5.0))
@@ -150,3 +151,97 @@ def test_unsigned_indices_wrap_around_as_in_numpy():
             for g in (f, eo.compile(f)):
                 with pytest.raises(eo.IndexingError):
                     g(X, number(i, np.uint64))
+
+
+def looped(q):
+    return eo.fori_loop(0, 2, lambda i, c: c + eo.quantile(X, q) * c, q)
+
+
+def until(q):
+    return eo.while_loop(lambda s: s < 1, lambda s: s + eo.quantile(X, s) + eo.quantile(X, q), q * 1)
+
+
+def branched(q):
+    return eo.cond(q < 2, lambda q: eo.quantile(X, q) ** 2, lambda q: q, q)
+
+
+def weighing(w):
+    x = eo.stack([w, w * w])
+    return eo.fori_loop(0, 2, lambda i, c: c + eo.average(x * x, weights=x) * c, w)
+
+
+def progressing(a):
+    return eo.scan(lambda c, s: (c * eo.geomspace(a, s, 3)[1], c), a, eo.stack([a * a, a + 1]))[0]
+
+
+DERIVATIVES = {
+    "grad": eo.grad,
+    "jvp": lambda f: lambda q: eo.jvp(f, (q,), (q,))[1],
+    "both": eo.value_and_grad,
+    "hessian": eo.hessian,
+    "third": lambda f: eo.grad(eo.grad(eo.grad(f))),
+}
+
+
+@pytest.mark.parametrize("derivative", DERIVATIVES)
+@pytest.mark.parametrize(
+    ("f", "good", "bad"),
+    [
+        (looped, 0.3, 1.3),
+        (until, 0.3, -0.3),
+        (branched, 0.3, 1.3),
+        (weighing, 0.3, 0.0),
+        (progressing, 0.3, 0.0),
+    ],
+)
+def test_checks_in_loops_and_branches_take_no_part_in_derivatives(f, good, bad, derivative):
+    g = DERIVATIVES[derivative](f)
+    wanted = g(number(good))
+    for compiled in (eo.compile(g), DERIVATIVES[derivative](eo.compile(f))):
+        found = compiled(number(good))
+        for a, b in zip(*([x] if isinstance(x, eo.Tensor) else x for x in (found, wanted)), strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12, atol=1e-12)
+        with pytest.raises(eo.ArgumentError):
+            compiled(number(bad))
+    with pytest.raises(eo.ArgumentError):
+        g(number(bad))
+
+
+def test_checks_are_not_made_again_where_derivatives_compute_values_again(monkeypatch):
+    seen = []
+
+    def f(q):
+        def body(i, c):
+            known.look(lambda a: seen.append(float(a)), c)
+            return c * c
+
+        return eo.fori_loop(0, 2, body, q)
+
+    def g(q):
+        def body(c):
+            known.look(lambda a: seen.append(float(a)), c)
+            return c + c * c
+
+        return eo.while_loop(lambda c: c < 1, body, q)
+
+    for function, points in ((f, [0.5, 0.25]), (g, [0.5, 0.75])):
+        for derivative in (eo.grad, eo.hessian, lambda f: lambda q: eo.jvp(f, (q,), (q,))[1]):
+            seen.clear()
+            eo.compile(derivative(function))(number(0.5))
+            assert seen == points
+
+
+def test_loops_of_a_batch_are_not_asked_about_examples_that_have_ended():
+    def f(t):
+        return eo.while_loop(lambda s: s < 1, lambda s: s + eo.quantile(X, s), t)
+
+    def captured(t):
+        return eo.while_loop(lambda s: s < 1, lambda s: s + eo.quantile(X, t), t)
+
+    t = number([0.2, 3.0])
+    for g in (f, eo.grad(f), lambda t: eo.jvp(f, (t,), (t,))[1], eo.compile(f), eo.grad(eo.compile(f))):
+        h = eo.vmap(g)
+        agree(eo.compile(h)(t), h(t))
+    for g in (f, captured):
+        agree(eo.vmap(eo.compile(g))(t), eo.vmap(g)(t))
+        agree(eo.vmap(eo.grad(eo.compile(g)))(t), eo.vmap(eo.grad(g))(t))

@@ -101,7 +101,9 @@ def transposed(value: Value) -> Value | None:
 
 def has_effect(op: Op) -> bool:
     """Whether an operation does something besides computing its results."""
-    return op.name == "require" or "python" in op.params
+    if op.name == "require" or "python" in op.params:
+        return True
+    return any(p.calls() for p in op.params.values() if isinstance(p, Graph))
 
 
 class Graph:
@@ -172,6 +174,11 @@ class Graph:
             for param in op.params.values():
                 if isinstance(param, Graph):
                     yield param
+
+    def calls(self) -> bool:
+        """Whether Python is called for its effects, here or in a body."""
+        here = any("python" in op.params and not op.outs for op in self.ops)
+        return here or any(body.calls() for body in self.bodies())
 
     def show(self, names: dict[Value, str]) -> str:
         """Return the graph as text, and enter the names that values have in it into `names`."""

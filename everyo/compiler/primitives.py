@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from everyo.compiler.draws import draws_of
-from everyo.compiler.graph import Graph, Op, Value
+from everyo.compiler.graph import Graph, Op
 from everyo.compiler.program import Program
-from everyo.compiler.replay import replay, restricted
+from everyo.compiler.replay import quiet, replay, restricted
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.primitive import Primitive
 from everyo.transforms import jvp as _jvp
@@ -29,7 +29,7 @@ def primitive_of(program: Program, compiled_by: Callable[..., Any]) -> Primitive
     draws = draws_of(graph)
     if draws:
         noted, pure = _with_draws(graph, draws)
-    pure = _quiet(pure)
+    pure = quiet(pure)
     count, several = len(graph.outputs), len(noted.outputs) > 1
 
     @functools.cache
@@ -101,26 +101,3 @@ def _with_draws(graph: Graph, draws: Sequence[Op]) -> tuple[Graph, Graph]:
     pure.inputs, pure.outputs = [*graph.inputs, *values], graph.outputs
     pure.ops = [op for op in graph.ops if op not in draws]
     return noted, pure
-
-
-def _quiet(graph: Graph) -> Graph:
-    """Return a graph without what prints, for derivatives: they compute its values a second time."""
-    if not _prints(graph):
-        return graph
-    quiet, known = Graph(graph.name), dict[Value | None, Value | None]({None: None})
-    known.update({v: quiet.input(v.shape, v.dtype) for v in graph.inputs})
-    for op in graph.ops:
-        if op.name == "python" and not op.outs:
-            continue
-        params = {key: _quiet(p) if isinstance(p, Graph) else p for key, p in op.params.items()}
-        made = Op(op.name, [known[v] for v in op.inputs], params)
-        made.primitive, made.outs = op.primitive, [Value(v.shape, v.dtype, made) for v in op.outs]
-        quiet.ops.append(made)
-        known.update(zip(op.outs, made.outs, strict=True))
-    quiet.outputs = [v for v in map(known.__getitem__, graph.outputs) if v is not None]
-    return quiet
-
-
-def _prints(graph: Graph) -> bool:
-    shown = (op.name == "python" and not op.outs for op in graph.ops)
-    return any(shown) or any(map(_prints, graph.bodies()))

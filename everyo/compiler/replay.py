@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from everyo.compiler.graph import Graph, Value
+from everyo.compiler.graph import Graph, Op, Value
 from everyo.core.dispatch import apply
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import innermost, staging
+from everyo.ops.known import Check, look
 from everyo.ops.replay import Draws
 from everyo.transforms.custom_calls import Custom, Mapped
 
@@ -37,6 +38,9 @@ def replay(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
     for op in graph.ops:
         if op.name == "constant":
             known[op.out] = _constant(op.params["array"])
+            continue
+        if op.name == "python" and isinstance(op.params["python"], Check):
+            look(op.params["python"], *(known[v] for v in op.operands))
             continue
         if op.name == "python":
             specs = [(v.shape, v.dtype) for v in op.outs]
@@ -73,7 +77,25 @@ def called(function: Any, operands: Sequence[Any], specs: Sequence[Any]) -> list
     """Call a Python function on arrays: now, or when the program that is being traced runs."""
     tracer = staging.get()
     if tracer is not None:
-        values = [tracer.beneath(x) or tracer.operand(x) for x in operands]
+        values = list(map(tracer.primal, operands))
         return [tracer.symbol(v) for v in tracer.graph.add("python", values, specs, python=function)]
     results = function(*(innermost(x) for x in operands))
     return [wrap(np.asarray(r)) for r in (results if isinstance(results, tuple) else (results,))]
+
+
+def quiet(graph: Graph) -> Graph:
+    """Return a graph without what prints and checks, for derivatives: they compute its values once more."""
+    if not graph.calls():
+        return graph
+    made, known = Graph(graph.name), dict[Value | None, Value | None]({None: None})
+    known.update({v: made.input(v.shape, v.dtype) for v in graph.inputs})
+    for op in graph.ops:
+        if op.name == "python" and not op.outs:
+            continue
+        params = {key: quiet(p) if isinstance(p, Graph) else p for key, p in op.params.items()}
+        copied = Op(op.name, [known[v] for v in op.inputs], params)
+        copied.primitive, copied.outs = op.primitive, [Value(v.shape, v.dtype, copied) for v in op.outs]
+        made.ops.append(copied)
+        known.update(zip(op.outs, copied.outs, strict=True))
+    made.outputs = [v for v in map(known.__getitem__, graph.outputs) if v is not None]
+    return made

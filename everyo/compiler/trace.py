@@ -354,6 +354,15 @@ class Tracer(Interpreter):
             return None
         return data.value if data.interpreter is self else self._outer(wrap(data))
 
+    def primal(self, x: Any) -> Value | None:
+        """Return a value of this graph that has the elements of an operand, and none of its derivatives."""
+        while isinstance(getattr(x, "data", x), Traced):
+            data = x.data if isinstance(x, Tensor) else x
+            if isinstance(data, Symbol):
+                return self.operand(tensor_of(data))
+            x = data.below
+        return self.operand(x)
+
     def python(self, function: Callable[..., Any], values: Sequence[Value]) -> None:
         """Append a call of a Python function on arrays, for its effect."""
         self.graph.add("python", values, [], python=function)

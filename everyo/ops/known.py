@@ -30,6 +30,18 @@ def held(x: Tensor, operation: str) -> Any:
         return None
 
 
+class Check:
+    """A check of the arrays of values, as a call in a program."""
+
+    def __init__(self, check: Callable[..., None]) -> None:
+        self.check = check
+
+    def __call__(self, *arrays: Any) -> tuple[()]:
+        """Raise unless the arrays are as they should be."""
+        self.check(*arrays)
+        return ()
+
+
 def look(check: Callable[..., None], *values: Any) -> None:
     """Call a check with the arrays of values: now, or whenever the program that is traced comes there.
 
@@ -41,12 +53,7 @@ def look(check: Callable[..., None], *values: Any) -> None:
     if tracer is None:
         check(*map(innermost, values))
         return
-
-    def checked(*arrays: Any) -> tuple[()]:
-        check(*arrays)
-        return ()
-
-    tracer.python(checked, [tracer.beneath(x) or tracer.operand(x) for x in values])
+    tracer.python(check if isinstance(check, Check) else Check(check), list(map(tracer.primal, values)))
 
 
 def _in_batch(x: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from everyo.compiler.control.bodies import Function, guarded, is_float, selected, trace_body
 from everyo.compiler.draws import before_cond, refuse_draws
 from everyo.compiler.graph import Graph
-from everyo.compiler.replay import replay, restricted
+from everyo.compiler.replay import quiet, replay, restricted
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import default_for
@@ -87,6 +87,7 @@ def _converted(results: Sequence[Any], dtypes: Sequence[Any]) -> list[Any]:
 def _cond_vjp(g: Any, inputs: Any, needs: Any, true: Any, false: Any) -> Any:
     for graph in (true, false):
         refuse_draws(graph, "cond")
+    true, false = quiet(true), quiet(false)
     pred, *operands = inputs
     moving = [i for i, x in enumerate(operands) if needs[i + 1] and is_float(x)]
     present = sorted(g)
@@ -108,6 +109,7 @@ def _cond_vjp(g: Any, inputs: Any, needs: Any, true: Any, false: Any) -> Any:
 def _cond_jvp(tangents: Any, inputs: Any, true: Any, false: Any) -> Any:
     for graph in (true, false):
         refuse_draws(graph, "cond")
+    true, false = quiet(true), quiet(false)
     pred, *operands = inputs
     moving = [i for i, t in enumerate(tangents[1:]) if t is not None]
     given = [tangents[i + 1] for i in moving]

@@ -18,7 +18,7 @@ from everyo.compiler.control.bodies import (
 )
 from everyo.compiler.draws import refuse_draws
 from everyo.compiler.graph import Graph
-from everyo.compiler.replay import replay, restricted
+from everyo.compiler.replay import quiet, replay, restricted
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply
 from everyo.core.primitive import Primitive
@@ -58,6 +58,7 @@ def repeated(cond_fun: Function, body_fun: Function, init: Sequence[Any]) -> lis
 def _while_vjp(g: Any, inputs: Any, out: Any, needs: Any, cond: Any, body: Any, carries: Any) -> Any:
     """Go back over the states on the tape; the cotangents of captured values add up on the way."""
     refuse_draws(body, "while_loop")
+    cond, body = quiet(cond), quiet(body)
     in_carry = [i for i in range(carries) if is_float(inputs[i])]
     in_rest = [i for i in range(carries, len(inputs)) if needs[i] and is_float(inputs[i])]
     floating = [*in_carry, *in_rest]
@@ -91,6 +92,7 @@ def _while_vjp(g: Any, inputs: Any, out: Any, needs: Any, cond: Any, body: Any, 
 def _while_jvp(tangents: Any, inputs: Any, cond: Any, body: Any, carries: Any) -> Any:
     """A loop over states and their tangents."""
     refuse_draws(body, "while_loop")
+    cond, body = quiet(cond), quiet(body)
     init, rest = list(inputs[:carries]), list(inputs[carries:])
     floating = [i for i, v in enumerate(body.inputs) if is_float(v)]
     along = [op.zeros_like(inputs[i]) if tangents[i] is None else tangents[i] for i in floating]

@@ -15,7 +15,7 @@ from everyo.compiler.control.bodies import (
 )
 from everyo.compiler.draws import before_scan, refuse_draws
 from everyo.compiler.graph import Graph
-from everyo.compiler.replay import replay, restricted
+from everyo.compiler.replay import quiet, replay, restricted
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply
 from everyo.core.primitive import Primitive
@@ -99,6 +99,7 @@ def _scan_vjp(
 ) -> Any:
     """The scan in the other direction: each step pulls the cotangent of its state back to the one before."""
     refuse_draws(body, "scan")
+    body = quiet(body)
     _, xs, rest = _parts(inputs, carries, elements)
     width = len(body.outputs)
     history = out[width:]
@@ -137,6 +138,7 @@ def _scan_jvp(
 ) -> Any:
     """A scan over states and their tangents."""
     refuse_draws(body, "scan")
+    body = quiet(body)
     init, xs, rest = _parts(inputs, carries, elements)
     floating = [i for i, v in enumerate(body.inputs) if is_float(v)]
     along = [op.zeros_like(inputs[i]) if tangents[i] is None else tangents[i] for i in floating]
