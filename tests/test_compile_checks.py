@@ -9,10 +9,17 @@ from tests.compiling import agree
 
 X = eo.asarray(np.arange(5.0))
 ZEROS = eo.zeros(5, dtype="float64")
+LOGITS = eo.asarray(np.array([[1.0, 2.0, 5.0], [0.0, 1.0, 0.0]]))
+F = eo.nn.functional
 
 
 def number(value, dtype="float64"):
     return eo.asarray(np.array(value, dtype))
+
+
+def seeded(f, args):
+    eo.manual_seed(0)
+    return f(*args)
 
 
 def told(error):
@@ -26,6 +33,10 @@ def weighted(x, w):
 
 def four(first, last):
     return eo.geomspace(first, last, 4)
+
+
+def bernoulli(p):
+    return eo.random.bernoulli(p, size=2)
 
 
 CASES = {
@@ -52,6 +63,28 @@ CASES = {
                            (number([1.0, -2.0]), number(8.0))),
     "complex geomspace": (four, (number(1j, complex), number(-1.0, complex)),
                           (number(1j, complex), number(0.0, complex))),
+    "bernoulli": (bernoulli, (number([0.0, 1.0]),), (number([0.0, 1.5]),)),
+    "bernoulli of NaN": (bernoulli, (number(1.0),), (number(np.nan),)),
+    "bernoulli of a number": (bernoulli, (1.0,), (-0.5,)),
+    "normal": (lambda s: eo.random.normal(0.0, s, size=3), (2.0,), (-2.0,)),
+    "exponential": (lambda s: eo.random.exponential(s, size=3), (2.0,), (-2.0,)),
+    "embedding": (F.embedding, (number([1, 0], int), X[:, None]), (number([1, -1], int), X[:, None])),
+    "embedding above": (F.embedding, (number([1, 0], "int8"), X[:, None]),
+                        (number([1, 5], "int8"), X[:, None])),
+    "edges": (lambda x: eo.histogram_bin_edges(x, bins=2), (X,), (X * np.nan,)),
+    "infinite edges": (lambda x: eo.histogram_bin_edges(x, bins=2), (X,), (X + np.inf,)),
+    "order of edges": (lambda x, e: eo.histogram_bin_edges(x, bins=e), (X, X), (X, -X)),
+    "NaN in edges": (lambda x, e: eo.histogramdd(x[:, None], bins=[e])[0], (X, X), (X, X * np.nan)),
+    "histogram2d": (lambda x, y: eo.histogram2d(x, y, bins=2)[0], (X, X), (X, X * np.nan)),
+    "histogramdd": (lambda x: eo.histogramdd(x[:, None], bins=2)[0], (X,), (X * np.nan,)),
+    "holomorphic": (lambda z, w: eo.jacrev(lambda z: z * z + w * z.conj(), holomorphic=True)(z),
+                    (number([1 + 2j], complex), number(0j, complex)),
+                    (number([1 + 2j], complex), number(1j, complex))),
+    "holomorphic forward": (lambda z, w: eo.jacfwd(lambda z: z * z + w * abs(z), holomorphic=True)(z),
+                            (number([1 + 2j], complex), number(0j, complex)),
+                            (number([1 + 2j], complex), number(1j, complex))),
+    "cross_entropy": (F.cross_entropy, (LOGITS, number([1, -100], int)), (LOGITS, number([1, -1], int))),
+    "nll_loss": (F.nll_loss, (LOGITS, number([1, 2], "uint8")), (LOGITS, number([1, 3], "uint8"))),
 }  # fmt: skip
 
 
@@ -59,13 +92,13 @@ CASES = {
 def test_values_are_checked_at_each_call(name):
     f, good, bad = CASES[name]
     compiled = eo.compile(f)
-    agree(compiled(*good), f(*good))
+    agree(seeded(compiled, good), seeded(f, good))
     with pytest.raises(eo.EveryOError) as wanted:
         f(*bad)
     with pytest.raises(type(wanted.value)) as found:
         compiled(*bad)
     assert told(found.value) == told(wanted.value)
-    agree(compiled(*good), f(*good))
+    agree(seeded(compiled, good), seeded(f, good))
     assert compiled.cache_info().misses == 1
 
 
@@ -245,3 +278,63 @@ def test_loops_of_a_batch_are_not_asked_about_examples_that_have_ended():
     for g in (f, captured):
         agree(eo.vmap(eo.compile(g))(t), eo.vmap(g)(t))
         agree(eo.vmap(eo.grad(eo.compile(g)))(t), eo.vmap(eo.grad(g))(t))
+
+
+def classified(reduction, smoothing, weight, ignored):
+    def loss(x, t):
+        o = {"weight": weight, "reduction": reduction, "ignore_index": ignored}
+        return F.cross_entropy(x, t, label_smoothing=smoothing, **o).sum() + F.nll_loss(x, t, **o).sum()
+
+    return loss
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("weight", [None, X[:3] + 1])
+@pytest.mark.parametrize("ignored", [-100, -1, 0, 2, 200])
+def test_targets_that_are_ignored_count_for_nothing(reduction, smoothing, weight, ignored):
+    f = classified(reduction, smoothing, weight, ignored)
+    targets = [number(t, int) for t in ([1, ignored], [1, 2], [ignored, ignored])]
+    for g in (f, eo.grad(f)):
+        compiled = eo.compile(g)
+        for t in targets:
+            np.testing.assert_allclose(compiled(LOGITS, t).numpy(), g(LOGITS, t).numpy(), atol=1e-14)
+        assert compiled.cache_info().misses == 1
+        for t in ([1, 3], [-2, 1]):
+            with pytest.raises(eo.IndexingError, match="is no class"):
+                compiled(LOGITS, number(t, int))
+
+
+def test_targets_that_are_ignored_in_loops_and_batches():
+    loss = classified("mean", 0.0, None, -1)
+    x, t = eo.stack([LOGITS, LOGITS + X[:3]]), number([[1, -1], [2, 0]], int)
+
+    def looped(x, t):
+        return eo.scan(lambda c, xt: (c + loss(*xt), c), number(0.0), (x, t))[0]
+
+    module = eo.nn.CrossEntropyLoss(ignore_index=-1)
+    for f in (
+        eo.vmap(loss),
+        looped,
+        eo.vmap(eo.grad(loss)),
+        eo.grad(looped),
+        eo.vmap(module),
+        eo.hessian(looped),
+    ):
+        np.testing.assert_allclose(eo.compile(f)(x, t).numpy(), f(x, t).numpy(), atol=1e-14)
+    for bad in (-2, 3):
+        for f in (eo.vmap(loss), looped, eo.vmap(eo.grad(loss)), eo.grad(looped)):
+            for g in (f, eo.compile(f)):
+                with pytest.raises(eo.IndexingError):
+                    g(x, number([[1, -1], [2, bad]], int))
+
+
+def test_negative_rows_of_a_table_are_refused_in_a_batch():
+    for f in (F.embedding, lambda i, w: eo.grad(lambda w: F.embedding(i, w).sum())(w)):
+        g = eo.compile(eo.vmap(f, in_axes=(0, None)))
+        agree(
+            g(number([[1], [4]], "int8"), X[:, None]),
+            eo.vmap(f, in_axes=(0, None))(number([[1], [4]], "int8"), X[:, None]),
+        )
+        with pytest.raises(eo.IndexingError):
+            g(number([[1], [-1]], "int8"), X[:, None])

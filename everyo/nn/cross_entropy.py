@@ -8,10 +8,11 @@ from typing import Any
 from everyo import ops
 from everyo.core.dtypes import float16, float32, to_float
 from everyo.core.tensor import Tensor
-from everyo.core.traced import innermost
+from everyo.core.traced import innermost, staging
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
 from everyo.nn.reduction import paired, reduce, require_reduction
 from everyo.ops.creation import as_tensor, real_number
+from everyo.ops.known import counted, look
 from everyo.ops.signatures import explained
 
 
@@ -260,7 +261,7 @@ def _hard(
     everything = _check_classes(logs, target, axis, ignore_index, operation)
     if not everything:
         valid = target != ignore_index
-        target = ops.where(valid, target, 0)
+        target = ops.where(valid, counted(target, logs.shape[axis]), 0)
     picked = _pick(logs, target, axis)
     if everything and weight is None and not smoothing:
         return -reduce(picked, reduction, operation)
@@ -315,21 +316,29 @@ def _check_classes(logs: Tensor, target: Tensor, axis: int, ignore_index: int, o
             found=f"shape {target.shape}",
             remedy="reshape the target, or move the class axis of the input to axis 1",
         )
-    xp, values, classes = target.backend.xp, innermost(target), logs.shape[axis]
-    outside = (values < 0) | (values >= classes)
-    if not values.size:
+    xp, inputs, classes = target.backend.xp, describe(logs, target), logs.shape[axis]
+
+    def some_outside(values: Any) -> bool:
+        outside = (values < 0) | (values >= classes)
+        if not xp.any(outside):
+            return False
+        wrong = outside & (values != ignore_index)
+        if xp.any(wrong):
+            position = tuple(int(i[0]) for i in xp.nonzero(wrong)) if values.ndim else ()
+            raise IndexingError(
+                f"target {int(values[position])} at {position} is no class",
+                operation=operation,
+                inputs=inputs,
+                expected=f"0 <= target < {classes}, or ignore_index={ignore_index}",
+                found=str(int(values[position])),
+                remedy="number the classes from 0, and mark what does not count with ignore_index",
+            )
+        return True
+
+    if staging.get() is not None:
+        look(some_outside, target)
         return False
-    if not xp.any(outside):
-        return not 0 <= ignore_index < classes or not xp.any(values == ignore_index)
-    wrong = outside & (values != ignore_index)
-    if xp.any(wrong):
-        position = tuple(int(i[0]) for i in xp.nonzero(wrong)) if values.ndim else ()
-        raise IndexingError(
-            f"target {int(values[position])} at {position} is no class",
-            operation=operation,
-            inputs=describe(logs, target),
-            expected=f"0 <= target < {classes}, or ignore_index={ignore_index}",
-            found=str(int(values[position])),
-            remedy="number the classes from 0, and mark what does not count with ignore_index",
-        )
-    return False
+    values = innermost(target)
+    if not values.size or some_outside(values):
+        return False
+    return not 0 <= ignore_index < classes or not xp.any(values == ignore_index)

@@ -16,7 +16,7 @@ from everyo.errors import ArgumentError, describe
 from everyo.ops.axes import as_integer
 from everyo.ops.creation import as_tensor, real_number, weak
 from everyo.ops.families import primitive
-from everyo.ops.known import everywhere, fixed, is_known
+from everyo.ops.known import everywhere, fixed, look
 from everyo.ops.ranges import linspace
 from everyo.ops.shape import apart
 from everyo.ops.signatures import explained
@@ -59,15 +59,20 @@ def _bounds(range: Any, operation: str) -> tuple[float, float]:
 
 
 def _require_finite(x: Tensor, operation: str, *ends: Tensor) -> None:
-    if is_known(x) and not all(everywhere(op.isfinite(part.data)) for part in ends or (x,)):
-        raise _not_finite(x, operation)
+    inputs = describe(x)
+
+    def check(*parts: Any) -> None:
+        if not all(everywhere(op.isfinite(part)) for part in parts):
+            raise _not_finite(inputs, operation)
+
+    look(check, *(ends or (x,)))
 
 
-def _not_finite(x: Any, operation: str) -> ArgumentError:
+def _not_finite(inputs: str, operation: str) -> ArgumentError:
     return ArgumentError(
         "the range of the elements is not finite",
         operation=operation,
-        inputs=describe(x),
+        inputs=inputs,
         expected="finite elements, or a range",
         found="an infinity or NaN",
         remedy="pass range=(low, high), or the edges of the bins",
@@ -114,17 +119,27 @@ def edges_of(x: Tensor, bins: Any, range: Any, operation: str) -> tuple[Tensor, 
 
 def _require_order(edges: Tensor, given: Any, operation: str) -> None:
     vector = edges.ndim == 1 and edges.size > 0
-    known = edges.data if is_known(edges) else fixed(given, operation)
-    if not vector or (known is not None and not bool(edges.backend.xp.all(known[:-1] <= known[1:]))):
-        raise _no_edges(edges, operation)
+    inputs = describe(edges)
+
+    def check(edges: Any) -> None:
+        if not everywhere(edges[:-1] <= edges[1:]):
+            raise _no_edges(edges, operation, inputs)
+
+    if not vector:
+        raise _no_edges(edges, operation, inputs)
+    known = fixed(given, operation)
+    if known is None:
+        look(check, edges)
+    else:
+        check(known)
 
 
-def _no_edges(edges: Any, operation: str) -> ArgumentError:
+def _no_edges(edges: Any, operation: str, inputs: str) -> ArgumentError:
     vector = len(edges.shape) == 1 and edges.shape[0] > 0
     return ArgumentError(
         "the edges must be numbers in ascending order",
         operation=operation,
-        inputs=describe(edges),
+        inputs=inputs,
         expected="edges that ascend" if vector else "a vector",
         found="one that is less than the one before it, or NaN" if vector else f"shape {tuple(edges.shape)}",
         remedy="sort them: eo.sort(bins)",
@@ -136,7 +151,11 @@ def explanation(inputs: Sequence[Any], params: dict[str, Any], error: Exception)
     if not isinstance(error, ValueError):
         return None
     x, edges = inputs[-2:]
-    return _not_finite(x, "histogram") if params["even"] else _no_edges(edges, "histogram")
+    return (
+        _not_finite(describe(x), "histogram")
+        if params["even"]
+        else _no_edges(edges, "histogram", describe(edges))
+    )
 
 
 @explained

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from everyo.core.tensor import Tensor
-from everyo.core.traced import innermost
 from everyo.errors import DTypeError, IndexingError, ShapeError, describe
 from everyo.ops.creation import as_tensor
 from everyo.ops.indexing import getitem
+from everyo.ops.known import counted, look
 
 __all__ = ["embedding"]
 
@@ -67,21 +67,23 @@ def embedding(weight: Any, indices: Any) -> Tensor:
             remedy="convert them: indices.astype(eo.int64)",
         )
     _require_inside(indices, weight)
-    return getitem(weight, (indices,))
+    return getitem(weight, (counted(indices, weight.shape[0]),))
 
 
 def _require_inside(indices: Tensor, weight: Tensor) -> None:
     """Raise IndexingError for an index that names no row; a negative one is a mistake here, not a count."""
-    xp, rows = indices.backend.xp, weight.shape[0]
-    values = innermost(indices)
-    if values.size:
-        low, high = int(xp.min(values)), int(xp.max(values))
+    xp, rows, inputs = indices.backend.xp, weight.shape[0], describe(weight, indices)
+
+    def check(values: Any) -> None:
+        low, high = (int(xp.min(values)), int(xp.max(values))) if values.size else (0, rows - 1)
         if low < 0 or high >= rows:
             raise IndexingError(
                 "an index lies outside the table",
                 operation="embedding",
-                inputs=describe(weight, indices),
+                inputs=inputs,
                 expected=f"0 <= index < {rows}",
                 found=str(low if low < 0 else high),
                 remedy="make the table larger, or map unknown indices to a row of their own",
             )
+
+    look(check, indices, batches=True)

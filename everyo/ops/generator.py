@@ -9,12 +9,13 @@ from typing import Any
 from everyo.core.device import backend_for
 from everyo.core.dtypes import as_dtype, get_default_dtype
 from everyo.core.tensor import Tensor, wrap
-from everyo.core.traced import innermost, refuse_traced, staging
+from everyo.core.traced import is_number, refuse_traced, staging
 from everyo.errors import ArgumentError, DTypeError
 from everyo.ops.axes import as_flag, normalize_axis, normalize_shape
 from everyo.ops.batched_draws import drawn
 from everyo.ops.creation import as_tensor, asarray, number, real_number
 from everyo.ops.docstrings import described
+from everyo.ops.known import everywhere, look
 from everyo.ops.replay import watching
 from everyo.ops.shape import broadcast_arrays
 from everyo.ops.signatures import composed
@@ -159,7 +160,7 @@ class Generator:
         else:
             shape = normalize_shape(size, kind)
         if dtype is None:
-            floats = [t.dtype for t in tensors if t.dtype.kind == "f"]
+            floats = [t.dtype for t in tensors if t.dtype.kind == "f" and not is_number(t)]
             dtype = xp.result_type(*floats) if floats else get_default_dtype()
         wanted = as_dtype(dtype)
         if wanted.kind != "f":
@@ -245,7 +246,7 @@ class Generator:
         [1. 1.]
         """
         loc, scale = self._parameter(loc), self._parameter(scale)
-        _require(not _numbers(scale) or scale >= 0, "normal", "a scale of at least 0", scale)
+        _require_scale(scale, "normal")
         noise = self._noise("normal", size, dtype, loc, scale)
         plain = _numbers(loc, scale) and (loc, scale) == (0, 1)
         return _made(noise if plain else loc + scale * noise, dtype, requires_grad)
@@ -267,7 +268,7 @@ class Generator:
         >>> assert (eo.random.exponential(2.0, size=10) >= 0).all()
         """
         scale = self._parameter(scale)
-        _require(not _numbers(scale) or scale >= 0, "exponential", "a scale of at least 0", scale)
+        _require_scale(scale, "exponential")
         return _made(scale * self._noise("exponential", size, dtype, scale), dtype, requires_grad)
 
     @described(Parameters="endpoint : bool, default False\n    Whether `high` is among them.")
@@ -362,10 +363,12 @@ class Generator:
         >>> print(eo.random.bernoulli(1.0, size=3))
         [1. 1. 1.]
         """
-        p = p.detach() if isinstance(p, Tensor) else asarray(p, device=self.device)
-        values = innermost(p)
-        inside = (values >= 0) & (values <= 1)
-        _require(bool(self._backend.xp.all(inside)), "bernoulli", "probabilities from 0 to 1", p)
+        p = p.detach() if isinstance(p, Tensor) and not is_number(p) else asarray(p, device=self.device)
+
+        def check(p: Any) -> None:
+            _require(everywhere((p >= 0) & (p <= 1)), "bernoulli", "probabilities from 0 to 1", p)
+
+        look(check, p, batches=True)
         noise = self._noise("uniform", size, None, p)
         return (noise < p).astype(noise.dtype if dtype is None else dtype)
 
@@ -478,6 +481,18 @@ def _require(holds: bool, operation: str, expected: str, found: Any) -> None:
         raise ArgumentError(
             "a parameter is out of range", operation=operation, expected=expected, found=str(found)
         )
+
+
+def _require_scale(scale: Any, operation: str) -> None:
+    """Raise ArgumentError for a number below 0, also for one that a compiled function is given."""
+
+    def check(scale: Any) -> None:
+        _require(scale >= 0, operation, "a scale of at least 0", scale)
+
+    if _numbers(scale):
+        check(scale)
+    elif is_number(scale):
+        look(check, scale)
 
 
 def _made(drawn: Tensor, dtype: Any, requires_grad: bool) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from everyo.core.device import backend_for, backend_of
+from everyo.core.dtypes import as_dtype
 from everyo.core.operands import array_from, tensors_in
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
@@ -33,7 +34,7 @@ def held(x: Tensor, operation: str) -> Any:
 class Check:
     """A check of the arrays of values, as a call in a program."""
 
-    def __init__(self, check: Callable[..., None]) -> None:
+    def __init__(self, check: Callable[..., Any]) -> None:
         self.check = check
 
     def __call__(self, *arrays: Any) -> tuple[()]:
@@ -42,18 +43,30 @@ class Check:
         return ()
 
 
-def look(check: Callable[..., None], *values: Any) -> None:
+def look(check: Callable[..., Any], *values: Any, batches: bool = False) -> None:
     """Call a check with the arrays of values: now, or whenever the program that is traced comes there.
 
     It must not hold on to tensors. Of a batch nothing is asked: a branch may not take all of its examples.
+    With `batches` it is, but in no program.
     """
     tracer = staging.get()
-    if any(map(_in_batch, values)):
+    if any(map(_in_batch, values)) and (tracer is not None or not batches):
         return
     if tracer is None:
         check(*map(innermost, values))
         return
     tracer.python(check if isinstance(check, Check) else Check(check), list(map(tracer.primal, values)))
+
+
+def counted(places: Tensor, size: int) -> Tensor:
+    """Return positions along an axis that count from 0.
+
+    Where nobody knows them yet, negative ones, which would count from the end, are put outside of the axis.
+    """
+    if staging.get() is None or places.dtype.kind != "i":
+        return places
+    places = op.astype(places, dtype=as_dtype("int64"))
+    return op.where(op.less(places, 0), size, places)
 
 
 def _in_batch(x: Any) -> bool:

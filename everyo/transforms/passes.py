@@ -14,6 +14,7 @@ from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Interpreter, Traced, innermost
 from everyo.errors import ArgumentError, DTypeError, describe
 from everyo.ops.creation import fresh
+from everyo.ops.known import look
 from everyo.transforms.custom_values import probe
 from everyo.transforms.levels import lower, raised
 from everyo.transforms.vectorize import as_chunk, mapped
@@ -147,19 +148,27 @@ def require_holomorphic(one: Pass, tensors: Sequence[Tensor], operation: str) ->
     """
     direction = [probe((tuple(t.shape), t.dtype)) for t in tensors]
     along, turned = one(*direction), one(*(op.multiply(d, 1j) for d in direction))
-    for position, (a, b) in enumerate(zip(along, turned, strict=True)):
-        backend = a.backend
-        straight, other = innermost(a), innermost(b)
-        with backend.quiet():
-            eps = float(backend.xp.finfo(straight.dtype).eps)
-            gap, scale = abs(other - 1j * straight), abs(other) + abs(straight)
-            wrong = gap > eps**0.5 * scale + 64 * eps * (scale.max() if scale.size else 0)
-        if wrong.any():
-            raise ArgumentError(
-                "the function is not holomorphic here: its derivative along i is not i times that along 1",
-                operation=operation,
-                inputs=describe(*tensors),
-                expected="a function of z alone, without abs, conj, real and imag",
-                found=f"a derivative by the conjugate, in leaf {position}",
-                remedy="pass real and imaginary part as inputs of their own, f(x + 1j * y), which are real",
-            )
+    backends, inputs = [x.backend for x in along], describe(*tensors)
+
+    def check(*arrays: Any) -> None:
+        for position, backend in enumerate(backends):
+            straight, other = arrays[2 * position : 2 * position + 2]
+            with backend.quiet():
+                eps = float(backend.xp.finfo(straight.dtype).eps)
+                gap, scale = abs(other - 1j * straight), abs(other) + abs(straight)
+                wrong = gap > eps**0.5 * scale + 64 * eps * (scale.max() if scale.size else 0)
+            if wrong.any():
+                raise _not_holomorphic(operation, inputs, position)
+
+    look(check, *(x for pair in zip(along, turned, strict=True) for x in pair), batches=True)
+
+
+def _not_holomorphic(operation: str, inputs: str, position: int) -> ArgumentError:
+    return ArgumentError(
+        "the function is not holomorphic here: its derivative along i is not i times that along 1",
+        operation=operation,
+        inputs=inputs,
+        expected="a function of z alone, without abs, conj, real and imag",
+        found=f"a derivative by the conjugate, in leaf {position}",
+        remedy="pass real and imaginary part as inputs of their own, f(x + 1j * y), which are real",
+    )
