@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 from everyo.core.dispatch import each
 from everyo.core.dtypes import DIFFERENTIABLE
@@ -16,14 +16,16 @@ from everyo.core.modes import is_constant
 from everyo.core.primitive import ALL, BILINEAR, LINEAR, OUT, Primitive
 from everyo.core.tape import OutputNode
 from everyo.core.tensor import Tensor, wrap
-from everyo.core.traced import innermost
+from everyo.core.traced import innermost, staging
 from everyo.errors import EveryOError, UnsupportedOperationError
 from everyo.ops.creation import as_tensor, zeros
+from everyo.ops.known import Check
 from everyo.transforms.levels import lower, raised
 from everyo.transforms.reverse import LevelTape, Taped
 
 Refuse = Callable[[str], EveryOError]  # returns the error for what was found
 Spec = tuple[tuple[int, ...], Any]
+_CONSTANT = "a constant, whatever they are"
 
 # Set while a pullback is being transposed, so that rules of the user's own are asked whether they are linear.
 transposing: ContextVar[bool] = ContextVar("everyo_transposing", default=False)
@@ -38,10 +40,51 @@ def obstacle(
     """
     if not _is_affine(primitive, moving, values, params):
         return primitive.name
-    homogeneous = primitive.jvp is BILINEAR or (primitive.jvp is LINEAR and all(moving))
-    if not homogeneous and is_nonzero(out):
-        return f"a constant that {primitive.name} brings in"
+    if not _is_homogeneous(primitive, moving) and is_nonzero(out):
+        return _brought_in(primitive)
     return None
+
+
+def _is_homogeneous(primitive: Primitive, moving: Sequence[bool]) -> bool:
+    """Whether the result of a call that is affine surely vanishes where its moving operands do."""
+    return primitive.jvp is BILINEAR or (primitive.jvp is LINEAR and all(moving))
+
+
+def _brought_in(primitive: Primitive) -> str:
+    return f"a constant that {primitive.name} brings in"
+
+
+class Doubt(NamedTuple):
+    """A value that must turn out to be zero, and what it is if it does not."""
+
+    value: Any
+    culprit: str
+
+
+def doubts_of(primitive: Primitive, moving: Sequence[bool], operands: Sequence[Any], out: Any) -> list[Doubt]:
+    """Return those that a result has from its operands, and its own, where a program alone knows values."""
+    if staging.get() is None:
+        return []
+    found = {id(d.value): d for x, m in zip(operands, moving, strict=True) if m for d in x.data.doubts}
+    if not _is_homogeneous(primitive, moving):
+        values = out if isinstance(out, tuple) else (out,)
+        found.update((id(v), Doubt(v, _brought_in(primitive))) for v in values)
+    return list(found.values())
+
+
+def settle(doubts: Sequence[Doubt], refuse: Refuse) -> None:
+    """Let the program that is traced raise the error for a doubt that turns out to be right."""
+    tracer = staging.get()
+    if tracer is None or not doubts:
+        return
+    culprits = [d.culprit for d in doubts]
+
+    def check(*arrays: Any) -> None:
+        for culprit, array in zip(culprits, arrays, strict=True):
+            if _has_nonzero(array):
+                raise refuse(culprit)
+
+    tracer.python(Check(check), [tracer.primal(d.value) for d in doubts])
 
 
 def _is_affine(
@@ -70,20 +113,27 @@ def _is_affine(
 
 
 def is_nonzero(value: Any) -> bool:
-    """Whether a value, or one of several, has an element that is neither zero nor NaN."""
+    """Whether a value, or one of several, surely has an element that is neither zero nor NaN."""
+    if staging.get() is not None:  # a program will know: there are doubts
+        return False
     if isinstance(value, tuple):
         return any(map(is_nonzero, value))
-    array = innermost(value)
+    return _has_nonzero(innermost(value))
+
+
+def _has_nonzero(array: Any) -> bool:
     return bool(((array != 0) & (array == array)).any())
 
 
 class Followed(Taped):
     """A value on the way from the vectors; with `culprit`, an operation on this way that is not linear."""
 
-    __slots__ = ("culprit",)
+    __slots__ = ("culprit", "doubts")
 
-    def __init__(self, interpreter: LinearTape, below: Any, culprit: str | None = None) -> None:
-        self.interpreter, self.below, self.culprit = interpreter, below, culprit
+    def __init__(
+        self, interpreter: LinearTape, below: Any, culprit: str | None = None, doubts: Sequence[Doubt] = ()
+    ) -> None:
+        self.interpreter, self.below, self.culprit, self.doubts = interpreter, below, culprit, doubts
 
     def concrete(self, operation: str) -> Any:
         if operation == "print":
@@ -123,23 +173,24 @@ class LinearTape(LevelTape):
         if culprit is None and primitive.family == "custom":
             primitive.require_linear(moving, values, out)  # type: ignore[attr-defined]
         node = None
+        doubts = doubts_of(primitive, moving, inputs, out)
         if culprit is None:
             mask = sum(1 << i for i, m in enumerate(moving) if m)
             node = self._record(primitive, inputs, values, params, out, mask)
         if not isinstance(out, tuple):
-            return self._followed(out, node, culprit or primitive.name)
+            return self._followed(out, node, culprit or primitive.name, doubts)
         return tuple(
-            self._followed(o, node and OutputNode(node, i), culprit or primitive.name)
+            self._followed(o, node and OutputNode(node, i), culprit or primitive.name, doubts)
             for i, o in enumerate(out)
         )
 
     def _linked(self, value: Any, node: Any) -> Tensor:
         return self._followed(value, node, "")
 
-    def _followed(self, value: Any, node: Any, culprit: str) -> Tensor:
+    def _followed(self, value: Any, node: Any, culprit: str, doubts: Sequence[Doubt] = ()) -> Tensor:
         """Return a result with its node; without one, or of a discrete dtype, with the culprit."""
         linear = node is not None and value.dtype.kind in DIFFERENTIABLE
-        made = wrap(Followed(self, value, None if linear else culprit))
+        made = wrap(Followed(self, value, None if linear else culprit, doubts))
         made.grad_node = node if linear else None
         return made
 
@@ -148,9 +199,12 @@ class LinearTape(LevelTape):
         x = as_tensor(self.released(result))
         if not self.mine(x):
             if is_nonzero(x):
-                raise self.refuse("a constant, whatever they are")
+                raise self.refuse(_CONSTANT)
+            settle([Doubt(x, _CONSTANT)], self.refuse)
         elif x.data.culprit:
             raise self.refuse(x.data.culprit)
+        else:
+            settle(x.data.doubts, self.refuse)
         return x
 
 

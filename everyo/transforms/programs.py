@@ -6,6 +6,7 @@ to captured tensors are those with respect to these.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from everyo.core.traced import Interpreter, Traced
 from everyo.errors import UnsupportedOperationError, describe
 from everyo.ops.creation import as_tensor
 from everyo.transforms.levels import lower, raised
-from everyo.transforms.linearity import is_nonzero, obstacle
+from everyo.transforms.linearity import Doubt, doubts_of, is_nonzero, obstacle, settle
 
 Tensors = list[Tensor]
 
@@ -61,10 +62,18 @@ class Program:
 class Placed(Traced):
     """A value that a program computes, its place there, and what on the way to it is not linear, if asked."""
 
-    __slots__ = ("culprit", "place")
+    __slots__ = ("culprit", "doubts", "place")
 
-    def __init__(self, interpreter: Interpreter, value: Any, place: int, culprit: str | None = None) -> None:
-        self.interpreter, self.below, self.place, self.culprit = interpreter, value, place, culprit
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        value: Any,
+        place: int,
+        culprit: str | None = None,
+        doubts: Sequence[Doubt] = (),
+    ) -> None:
+        self.interpreter, self.below, self.place = interpreter, value, place
+        self.culprit, self.doubts = culprit, doubts
 
     def concrete(self, operation: str) -> Any:
         if not self.interpreter.linear or operation == "print":
@@ -99,10 +108,10 @@ class Recorder(Interpreter):
         self.captured: dict[Any, tuple[int, Tensor]] = {}
         self.size = 0
 
-    def place(self, value: Any, culprit: str | None = None) -> Tensor:
+    def place(self, value: Any, culprit: str | None = None, doubts: Sequence[Doubt] = ()) -> Tensor:
         """Return a value of the level below as the next of this level."""
         self.size += 1
-        return wrap(Placed(self, value, self.size - 1, culprit))
+        return wrap(Placed(self, value, self.size - 1, culprit, doubts))
 
     def operand(self, x: Any) -> tuple[int | None, Any]:
         """Return the place of an operand, or None and the constant it is."""
@@ -124,8 +133,10 @@ class Recorder(Interpreter):
         values = [x.data.below if self.mine(x) else lower(x) for x in inputs]
         out = primitive(*values, **params)
         culprit = self._culprit(primitive, inputs, values, params, out) if self.linear else None
+        constant = not self.linear or primitive.options.get("constant")
+        doubts = [] if constant else doubts_of(primitive, [self.mine(x) for x in inputs], inputs, out)
         start = self.size
-        made = each(lambda o: self.place(o, culprit), out)
+        made = each(lambda o: self.place(o, culprit, doubts), out)
         places, constants = [p for p, _ in operands], [c for _, c in operands]
         self.steps.append(Step(primitive, places, constants, params, range(start, self.size)))
         if is_constant(self.level) and primitive.name != "stop_gradient":
@@ -193,13 +204,20 @@ def program_of(
 def _require_linear(results: Tensors, recorder: Recorder, operation: str) -> None:
     """Raise unless results depend on the variables in a linear way."""
     for x in results:
-        found = x.data.culprit if recorder.mine(x) else "a constant" if is_nonzero(x) else None
+        refuse = functools.partial(_not_linear, operation, describe(x))
+        mine = recorder.mine(x)
+        found = x.data.culprit if mine else "a constant" if is_nonzero(x) else None
         if found:
-            raise UnsupportedOperationError(
-                "matvec is not linear in its vector",
-                operation=operation,
-                inputs=describe(x),
-                expected="a product A @ x: sums of the vector's elements times what does not depend on it",
-                found=found,
-                remedy="move constants to b; for equations that are not linear take eo.implicit.custom_root",
-            )
+            raise refuse(found)
+        settle(x.data.doubts if mine else [Doubt(x, "a constant")], refuse)
+
+
+def _not_linear(operation: str, inputs: str, found: str) -> UnsupportedOperationError:
+    return UnsupportedOperationError(
+        "matvec is not linear in its vector",
+        operation=operation,
+        inputs=inputs,
+        expected="a product A @ x: sums of the vector's elements times what does not depend on it",
+        found=found,
+        remedy="move constants to b; for equations that are not linear take eo.implicit.custom_root",
+    )
