@@ -182,7 +182,7 @@ def _power(b: Builder, op: Op, x1: Value, x2: Value) -> Value | None:
 @lowering("power_derivative")
 def _power_derivative(b: Builder, op: Op, x1: Value, x2: Value) -> Value | None:
     """As the kernel does it: a polynomial in the logarithm of the base, times a power."""
-    m, n, dtype = op.params["by_base"], op.params["by_exponent"], op.out.dtype
+    m, n, dtype = op.params.get("by_base", 1), op.params.get("by_exponent", 0), op.out.dtype
     if dtype.kind != "f":
         return None
     number = functools.partial(b.constant, dtype=dtype)
