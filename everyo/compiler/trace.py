@@ -276,9 +276,9 @@ class Tracer(Interpreter):
             return x
         return self.symbol(self.cast(x.data.value, np.dtype(np.int64)), weak=True)
 
-    def meeting(self, x: Tensor, met: Sequence[Tensor]) -> Tensor:
-        """Return a number as a tensor of the dtype that it takes beside others."""
-        dtype = np.result_type(*(t.dtype for t in met), _PYTHON[x.dtype.kind](1))
+    def meeting(self, x: Tensor, met: Sequence[Any]) -> Tensor:
+        """Return a number as a tensor of the dtype that it takes beside those of others."""
+        dtype = np.result_type(*met, _PYTHON[x.dtype.kind](1))
         value = self.operand(x, dtype)
         assert value is not None
         return self.symbol(value)

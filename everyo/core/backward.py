@@ -270,7 +270,7 @@ def enter(root: Tensor, gradient: Any, position: int, create_graph: bool) -> Any
     if not isinstance(gradient, Tensor):
         backend, device = root.backend, root.device
         if backend_of(gradient) is None:
-            met = [root] if root.dtype.kind in "fc" else []  # a number is as weak as an operand
+            met = [root.dtype] if root.dtype.kind in "fc" else []  # a number is as weak as an operand
             gradient = array_from(gradient, backend, device, "backward", met=met)
             if gradient.dtype.kind in "biuf" and root.dtype.kind in "fc":
                 gradient = backend.asarray(gradient, root.dtype, device)

@@ -55,9 +55,10 @@ def coerce(primitive: Primitive, values: Sequence[Any]) -> list[Any]:
             raise not_an_array(value, primitive.name)
         if value is None and i not in primitive.options.get("optional", ()):
             array_from(value, backend, place, primitive.name)  # raises
-    met = anchors if primitive.broadcasts else []
+    met = [v.dtype for v in anchors] if primitive.broadcasts else []
     if primitive.broadcasts and not anchors:
-        met = [strongest(array_from(v, backend, place, primitive.name) for v in values if v is not None)]
+        made = (array_from(v, backend, place, primitive.name) for v in values if v is not None)
+        met = [strongest(made).dtype]
     coerced = []
     for value in values:
         value = numeric(value, primitive.name)
@@ -82,7 +83,7 @@ def without_lists(primitive: Primitive, inputs: Sequence[Any]) -> Sequence[Any]:
         if not (x.__class__ in WEAK or hasattr(x, "dtype") or (x is None and i in optional))
     ]
     anchor = next(x for x in inputs if isinstance(x, Tensor))
-    met = [x for x in inputs if hasattr(x, "dtype")] if primitive.broadcasts else []
+    met = [x.dtype for x in inputs if hasattr(x, "dtype")] if primitive.broadcasts else []
     arrays = list(inputs)
     for i in foreign:
         arrays[i] = array_from(inputs[i], anchor.backend, anchor.device, primitive.name, met=met)
@@ -99,8 +100,8 @@ def array_from(
 ) -> Any:
     """Return Python data as an array of `dtype`, or of the default of its kind.
 
-    Beside the arrays that it has `met` it is weak: as a number would, it takes their dtype. Scalars and
-    arrays of a library, in lists too, keep theirs.
+    Beside arrays, whose dtypes it has `met`, it is weak: as a number would, it takes theirs. Scalars and
+    arrays of a library, in lists too, keep their own.
 
     Raises
     ------
@@ -134,9 +135,7 @@ def array_from(
         dtype = array.dtype
     if dtype is None:  # a given dtype must not pass through the default one, which could round
         weak = met and kind in WEAK_KINDS
-        dtype = (
-            backend.xp.result_type(*[x.dtype for x in met], WEAK_KINDS[kind]) if weak else default_for(kind)
-        )
+        dtype = backend.xp.result_type(*met, WEAK_KINDS[kind]) if weak else default_for(kind)
     if dtype is None:
         return array
     refuse_complex(array.dtype, dtype, operation)

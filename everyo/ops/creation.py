@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from everyo.core.batching import unchanged
 from everyo.core.device import backend_for, backend_of
-from everyo.core.dtypes import as_dtype, get_default_dtype, refuse_complex
+from everyo.core.dtypes import as_dtype, get_default_dtype, in_double_precision, refuse_complex
 from everyo.core.modes import is_grad_enabled
 from everyo.core.operands import array_from, is_typed, stack_lists_by, strongest, tensors_in
 from everyo.core.ownership import as_changeable, changeable
@@ -205,21 +206,28 @@ def as_tensor(value: Any, like: Tensor | None = None) -> Tensor:
     )
 
 
-def as_tensors(values: Iterable[Any], operation: str) -> list[Tensor]:
-    """Return the operands of one operation as tensors; Python data take the others' dtype and device."""
+def as_tensors(values: Iterable[Any], operation: str, precision: Any = None) -> list[Tensor]:
+    """Return the operands of one operation as tensors; Python data take the others' dtype and device.
+
+    Beside a `precision`, a dtype, they keep the digits that it has.
+    """
     values = as_items(values, "what is given", operation)
     strong = {i: as_tensor(v) for i, v in enumerate(values) if not _is_python_data(v)}
-    met = list(strong.values()) or ([strongest(map(asarray, values))] if values else [])
-    return [strong[i] if i in strong else weak(v, met, operation) for i, v in enumerate(values)]
+    met = list(strong.values())
+    if values and not met:
+        with in_double_precision() if precision is not None else nullcontext():
+            met = [strongest(map(asarray, values))]
+    return [strong[i] if i in strong else weak(v, met, operation, precision) for i, v in enumerate(values)]
 
 
-def weak(value: Any, met: Sequence[Tensor], operation: str) -> Tensor:
+def weak(value: Any, met: Sequence[Tensor], operation: str, precision: Any = None) -> Tensor:
     """Return an operand as a tensor; Python data take the dtype and device of the tensors that they meet."""
+    dtypes = [t.dtype for t in met] + ([] if precision is None else [precision])
     if is_number(value):
-        return value.data.interpreter.meeting(value, met)
+        return value.data.interpreter.meeting(value, dtypes)
     if not _is_python_data(value):
         return as_tensor(value, met[0])
-    return fresh(array_from(value, met[0].backend, met[0].device, operation, met=met))
+    return fresh(array_from(value, met[0].backend, met[0].device, operation, met=dtypes))
 
 
 def _is_python_data(value: Any) -> bool:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from everyo.core.device import backend_for
-from everyo.core.dtypes import as_dtype, get_default_dtype
+from everyo.core.dtypes import DIFFERENTIABLE, as_dtype, float64, get_default_dtype
+from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.arithmetic import power
 from everyo.ops.axes import as_integer, normalize_shape
 from everyo.ops.creation import as_tensor, as_tensors, made
 from everyo.ops.known import everywhere, look
-from everyo.ops.ranges import is_plain, linspace
+from everyo.ops.ranges import arange, doubled, is_plain, linspace
 from everyo.ops.shape import broadcast_arrays, expand_dims
 from everyo.ops.signatures import composed, explained
 from everyo.ops.transposition import moveaxis
@@ -35,7 +36,8 @@ def logspace(
 ) -> Tensor:
     """Return powers of `base` whose exponents are evenly spaced from `start` to `stop`.
 
-    ``d base**t = base**t (log(base) dt + t / base dbase)``; the exponents are those of `linspace`.
+    ``d base**t = base**t (log(base) dt + t / base dbase)``; the exponents are those of `linspace`, and all
+    is computed in double precision and rounded once.
 
     Parameters
     ----------
@@ -79,9 +81,10 @@ def logspace(
     if not is_plain(base) and as_tensor(base).ndim:
         base, start, stop = broadcast_arrays(base, start, stop)
         base = expand_dims(base, axis)
-    exponents = linspace(start, stop, num, endpoint=endpoint, device=device, axis=axis)
-    powers = power(base, exponents)
-    return powers if dtype is None else powers.astype(dtype, copy=False)
+    wanted = power(base, linspace(start, stop, 0, axis=axis)).dtype if dtype is None else dtype
+    low, high, base = (doubled(value, "logspace") for value in (start, stop, base))
+    powers = power(base, linspace(low, high, num, endpoint=endpoint, device=device, axis=axis))
+    return powers.astype(wanted, copy=False)
 
 
 @composed
@@ -99,7 +102,8 @@ def geomspace(
     """Return numbers from `start` to `stop` of which each is the same multiple of the one before.
 
     They are ``y = start * (stop / start)**w`` with weights ``w`` from 0 to 1, so
-    ``dy = y * ((1 - w) dstart / start + w dstop / stop)``.
+    ``dy = y * ((1 - w) dstart / start + w dstop / stop)``. They are computed from logarithms in double
+    precision, as NumPy computes them, and rounded once; the ends are those given.
 
     Parameters
     ----------
@@ -141,7 +145,7 @@ def geomspace(
     [1. 2. 4. 8.]
     """
     ends = [float(end) if isinstance(end, int) else end for end in (start, stop)]
-    first, last = as_tensors(ends, "geomspace")
+    first, last = as_tensors(ends, "geomspace", None if dtype is None else float64)
 
     def check(first: Any, last: Any) -> None:
         if not _common_ratio(first, last):
@@ -153,13 +157,19 @@ def geomspace(
                 remedy="use eo.linspace, or complex numbers",
             )
 
-    look(check, *broadcast_arrays(first, last))
-    ratio = last / first
-    precision = ratio.backend.xp.finfo(ratio.dtype).dtype
-    weights = linspace(0.0, 1.0, num, endpoint=endpoint, dtype=precision, device=device)
-    weights = weights.reshape((weights.size,) + (1,) * ratio.ndim)
-    progression = moveaxis(first * ratio**weights, 0, axis)
-    return progression if dtype is None else progression.astype(dtype, copy=False)
+    wanted = first.backend.xp.result_type(first.dtype, last.dtype) if dtype is None else as_dtype(dtype)
+    if dtype is None and wanted.kind not in DIFFERENTIABLE:
+        wanted = float64
+    first, last = broadcast_arrays(*(doubled(end, "geomspace") for end in ends))
+    look(check, first, last)
+    sign = op.stop_gradient(op.sign(first))  # the progression does not depend on it, but for its branch
+    exponents = linspace(op.log10(first / sign), op.log10(last / sign), num, endpoint=endpoint, device=device)
+    places = arange(len(exponents), device=device).reshape((-1,) + (1,) * first.ndim)
+    at_end = (places == len(exponents) - 1) & (places > 0) & bool(endpoint)
+    inner = (places > 0) & ~at_end
+    progression = sign * power(10.0, op.where(inner, exponents, 0.0))
+    progression = op.where(inner, progression, op.where(at_end, last, first))
+    return moveaxis(progression, 0, axis).astype(wanted, copy=False)
 
 
 def _common_ratio(first: Any, last: Any) -> bool:

@@ -175,7 +175,7 @@ def linspace(
             axis=axis,
             requires_grad=requires_grad,
         )
-        low, high = map(inexact, as_tensors((start, stop), "linspace"))
+        low, high = map(inexact, as_tensors((start, stop), "linspace", _precision(dtype)))
         parts = num - endpoint
         return points, (high - low) / parts if parts else (high - low) * math.nan
     if not is_plain(start) or not is_plain(stop):
@@ -198,13 +198,17 @@ def is_plain(value: Any) -> bool:
 
 def _between(ends: Any, num: Any, dtype: Any, device: str | None, endpoint: bool, axis: int) -> Tensor:
     """Return evenly spaced numbers between ends of which one at least is a tensor."""
-    low, high = as_tensors(ends, "linspace")
-    floats = [v.dtype for v in (low, high) if v.dtype.kind in DIFFERENTIABLE]
     numbers = all(is_plain(v) or is_number(v) for v in ends)
-    between = low.backend.xp.result_type(*floats) if floats else default_for("f") if numbers else float64
+    precision = float64 if numbers else _precision(dtype)
+    low, high = as_tensors(ends, "linspace", precision)
+    if numbers and dtype is None:
+        dtype = default_for(max(low.dtype.kind, high.dtype.kind, "f", key="biufc".index))
+    floats = [v.dtype for v in (low, high) if v.dtype.kind in DIFFERENTIABLE]
+    between = low.backend.xp.result_type(*floats, precision or floats[0]) if floats else float64
     place = low.device if device is None else device
     (count,) = normalize_shape(as_integer(num, "num", "linspace"), "linspace")
-    places = arange(count, dtype=between, device=place).reshape((count,) + (1,) * max(low.ndim, high.ndim))
+    steps = low.backend.xp.finfo(between).dtype
+    places = arange(count, dtype=steps, device=place).reshape((count,) + (1,) * max(low.ndim, high.ndim))
     if not floats:  # whose difference may not fit their dtype
         low, high = (op.astype(v, dtype=between) for v in (low, high))
     points = low + (high - low) / max(count - endpoint, 1) * places  # as NumPy: whole numbers stay whole
@@ -214,6 +218,20 @@ def _between(ends: Any, num: Any, dtype: Any, device: str | None, endpoint: bool
     if dtype is None:
         return points
     return (op.floor(points) if as_dtype(dtype).kind in "iu" else points).astype(dtype, copy=False)
+
+
+def _precision(dtype: Any) -> Any:
+    """Return the dtype that Python's numbers keep their digits in where a result of `dtype` is asked for."""
+    if dtype is None:
+        return None
+    wanted = as_dtype(dtype)
+    return wanted if wanted.kind in DIFFERENTIABLE else float64
+
+
+def doubled(value: Any, operation: str) -> Tensor:
+    """Return an operand in float64, or complex128, to which Python's numbers and lists come unrounded."""
+    (x,) = as_tensors([value], operation, float64)
+    return op.astype(x, dtype=x.backend.xp.result_type(x.dtype, float64))
 
 
 @explained

@@ -40,7 +40,7 @@ def _as_vector(given: Any, like: Tensor, operation: str) -> Tensor:
     met = [like] if like.dtype.kind in DIFFERENTIABLE else []
     if is_number(given):
         return weak(given, met or [given], operation)
-    return wrap(array_from(given, like.backend, like.device, operation, met=met))
+    return wrap(array_from(given, like.backend, like.device, operation, met=[x.dtype for x in met]))
 
 
 def _require_fit(vector: Tensor, like: Tensor, operation: str, word: str) -> None:
