@@ -160,3 +160,14 @@ def test_a_number_that_takes_another_dtype_costs_no_draw(loop):
     expected = pytest.approx((total, eo.random.normal(dtype=eo.float64).item()), rel=1e-14)
     assert run(0.0) == expected
     assert run(np.float64(0.0)) == expected
+
+
+def test_checks_of_values_do_not_refuse_the_zeros_in_place_of_no_elements():
+    assert eo.map(lambda t: eo.geomspace(t, 8.0, 3), eo.zeros(0)).shape == (0, 3)
+    assert eo.map(lambda a: eo.linalg.inv(a), eo.zeros((0, 3, 3))).shape == (0, 3, 3)
+    gradient = eo.grad(lambda x: eo.map(lambda t: eo.geomspace(t, 8.0, 3), x).sum())(eo.zeros(0))
+    assert gradient.shape == (0,)
+    _, y = eo.scan(lambda c, t: (c, {"a": eo.geomspace(t["b"], c, 3)}), 8.0, {"b": eo.zeros(0)})
+    assert y["a"].shape == (0, 3)
+    with pytest.raises(eo.ShapeError):
+        eo.map(lambda t: t @ eo.ones(3), eo.zeros((0, 2)))

@@ -9,7 +9,7 @@ from typing import Any
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
-from everyo.errors import ArgumentError, ShapeError, describe
+from everyo.errors import ArgumentError, EveryOError, ShapeError, describe
 from everyo.ops.axes import as_integer, normalize_axis
 from everyo.ops.creation import zeros
 from everyo.ops.signatures import explained
@@ -73,7 +73,8 @@ def scan(
 
     Notes
     -----
-    With no step at all, `f` runs once on zeros in place of an element, to learn what its y look like.
+    With no step at all, `f` runs once on zeros in place of an element, to learn what its y look like. Where it
+    refuses these, as a check of values does, it runs under `vmap` on a batch of none.
 
     Examples
     --------
@@ -93,10 +94,7 @@ def scan(
         )
     carry = Carry(init, "scan")
     if count == 0:
-        _, y = pair_of(f(carry.copied(carry.leaves), elements(None)))
-        leaves, structure = tensors_of(y)
-        empty = [zeros((0, *y.shape), dtype=y.dtype, device=y.device) for y in leaves]
-        return carry.tree(), unflatten(structure, empty)
+        return carry.tree(), _no_outputs(f, carry, elements(None))
     outputs = _Outputs()
     order = range(count - 1, -1, -1) if reverse else range(count)
 
@@ -122,6 +120,28 @@ def scan(
         rows.reverse()
     stacked = [op.stack(*column, axis=0) for column in zip(*rows, strict=True)]
     return carry.tree(leaves), unflatten(outputs.structure, stacked)
+
+
+def _no_outputs(f: Callable[[Any, Any], tuple[Any, Any]], carry: Carry, element: Any) -> Any:
+    """Return the y of no step; `f` runs once on `element`, or, where its zeros are refused, on none."""
+
+    def outputs(x: Any) -> Any:
+        return pair_of(f(carry.copied(carry.leaves), x))[1]
+
+    try:
+        leaves, structure = tensors_of(outputs(element))
+    except EveryOError:
+        leaves, structure = tensors_of(element)
+        none = [zeros((0, *x.shape), dtype=x.dtype, device=x.device) for x in leaves]
+        try:
+            leaves, structure = tensors_of(vmap(outputs, axis_size=0)(unflatten(structure, none)))
+        except EveryOError:  # it asks for values, or is wrong for all elements: then the first error says why
+            leaves = []
+        if not leaves:
+            raise
+        return unflatten(structure, [x.detach() for x in leaves])
+    empty = [zeros((0, *y.shape), dtype=y.dtype, device=y.device) for y in leaves]
+    return unflatten(structure, empty)
 
 
 class _Outputs:
