@@ -6,6 +6,7 @@ import functools
 import math
 from typing import Any
 
+from everyo.core.dtypes import float64
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.ops.families import primitive
@@ -57,6 +58,7 @@ def _power_derivative(xp: Any, x1: Any, x2: Any, *, by_base: int = 1, by_exponen
     Derivatives in the exponent alone are 0 at the base 0 where the power is finite.
     """
     dtype = xp.result_type(x1, x2)
+    dtype = dtype if dtype.kind in "fc" else float64
     x1, x2 = (xp.asarray(x, dtype=dtype) for x in (x1, x2))
     power, log = op.power(x1, x2 - by_base), xp.log(x1) if by_exponent else 0
     factor = math.prod((x2 - j for j in range(1, by_base)), start=x2) if by_base else xp.ones_like(x2)
