@@ -338,3 +338,53 @@ def test_negative_rows_of_a_table_are_refused_in_a_batch():
         )
         with pytest.raises(eo.IndexingError):
             g(number([[1], [-1]], "int8"), X[:, None])
+
+
+def test_an_unsigned_number_does_not_wrap_around():
+    def write(x, i):
+        x = eo.clone(x)
+        x[i] = 9.0
+        return x
+
+    reads = [lambda x, i: x[i], lambda x, i: x[None][:, i], eo.take, write]
+    reads += [lambda x, i, f=f: eo.grad(lambda x: (f(x, i) ** 2).sum())(x) for f in reads]
+    for f in reads:
+        compiled = eo.compile(f)
+        for i in (0, 4):
+            agree(compiled(X, number(i, np.uint64)), f(X, number(i, np.uint64)))
+        for i in (2**64 - 1, 2**63, 5):
+            for g in (f, compiled):
+                with pytest.raises(eo.IndexingError):
+                    g(X, number(i, np.uint64))
+            with pytest.raises(eo.IndexingError):
+                eo.compile(lambda x, f=f, i=i: f(x, number(i, np.uint64)))(X)
+
+
+def test_a_truth_value_that_is_a_constant_indexes():
+    for held in (True, False):
+
+        def f(x, held=held):
+            return x[eo.tensor(held)]
+
+        agree(eo.compile(f)(X), f(X))
+    with pytest.raises(eo.CompileError, match="bool"):
+        eo.compile(lambda x, mask: x[mask])(X, number(True, bool))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, k: eo.linalg.norm(x, ord=k),
+        lambda x, k: eo.linalg.norm(x[None], ord=k),
+        lambda x, k: eo.linalg.norm(x[None, None], ord=k, axis=(0, 1)),
+        lambda x, k: eo.linalg.vector_norm(x, ord=k),
+        lambda x, k: eo.linalg.matrix_norm(x[None], ord=k),
+        lambda x, k: eo.cdist(x[None], x[None], p=k),
+        lambda x, k: eo.pdist(x[:, None], p=k),
+        lambda x, k: eo.renorm(x[None], k, 0, 1.0),
+    ],
+)
+def test_the_order_of_a_norm_is_static(f):
+    with pytest.raises(eo.CompileError, match="static_argnums"):
+        eo.compile(f)(X, 1)
+    agree(eo.compile(f, static_argnums=1)(X, 1), f(X, 1))

@@ -13,7 +13,7 @@ from everyo.ops import pairwise, polyhedral_distances  # noqa: F401  their primi
 from everyo.ops.axes import normalize_axis
 from everyo.ops.broadcasting import broadcast_shapes
 from everyo.ops.creation import as_tensor, as_tensors, real_number
-from everyo.ops.known import is_known
+from everyo.ops.known import is_known, plain
 from everyo.ops.norms import vector_norm
 from everyo.ops.reductions import inexact
 from everyo.ops.shape import broadcast_to
@@ -23,6 +23,7 @@ __all__ = ["cdist", "pdist", "renorm"]
 
 
 def _order(p: Any, operation: str, lowest: float) -> float:
+    p = plain(p, operation)
     if isinstance(p, bool) or not isinstance(p, numbers.Real) or math.isnan(p):
         raise DTypeError(
             "the order of a norm must be a real number",

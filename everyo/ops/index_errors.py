@@ -53,6 +53,11 @@ def _no_element(
     )
 
 
+def _beyond(index: Template) -> bool:
+    """Whether a position is no index in any memory."""
+    return any(type(item) is int and not -(2**63) <= item < 2**63 for item in index)
+
+
 def _no_step(operation: str, x: Any, index: Template, arrays: Sequence[Any]) -> ArgumentError | None:
     """Return the error for a slice that takes no step, if there is one."""
     if not any(type(item) is slice and item.step == 0 for item in index):
@@ -70,7 +75,7 @@ def _no_step(operation: str, x: Any, index: Template, arrays: Sequence[Any]) -> 
 def reading(inputs: Sequence[Any], params: dict[str, Any], error: Exception) -> EveryOError | None:
     """Return the error for ``x[index]``."""
     x, *arrays = inputs
-    if isinstance(error, IndexError):
+    if isinstance(error, IndexError) or _beyond(params["index"]):
         return _no_element("getitem", x, params["index"], arrays, error)
     return _no_step("getitem", x, params["index"], arrays)
 
@@ -78,7 +83,7 @@ def reading(inputs: Sequence[Any], params: dict[str, Any], error: Exception) -> 
 def writing(inputs: Sequence[Any], params: dict[str, Any], error: Exception) -> EveryOError | None:
     """Return the error for ``x[index] = v``."""
     x, v, *arrays = inputs
-    if isinstance(error, IndexError):
+    if isinstance(error, IndexError) or _beyond(params["index"]):
         return _no_element("setitem", x, params["index"], arrays, error)
     no_step = _no_step("setitem", x, params["index"], arrays)
     if no_step is not None or not isinstance(error, ValueError) or not hasattr(v, "shape"):

@@ -280,8 +280,8 @@ def _static_or_array(x: Tensor, item: Any, operation: str) -> Any:
     if array is None or array.dtype.kind not in "biu":
         expected = "ints, slices, None, Ellipsis, and tensors or lists of integers or booleans"
         raise index_errors.no_index(x, item, expected, operation)
-    if isinstance(array, Tensor):
-        return array
+    if isinstance(array, Tensor):  # a truth value is no array
+        return bool(array) if array.dtype.kind == "b" and not array.shape else array
     backend: Any = backend_of(array)
     if not array.shape:
         return backend.to_numpy(array).item()

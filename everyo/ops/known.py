@@ -10,7 +10,7 @@ from everyo.core.dtypes import as_dtype
 from everyo.core.operands import array_from, tensors_in
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Traced, innermost, staging
+from everyo.core.traced import Traced, innermost, is_number, staging
 from everyo.errors import EveryOError
 
 
@@ -41,6 +41,11 @@ class Check:
         """Raise unless the arrays are as they should be."""
         self.check(*arrays)
         return ()
+
+
+def plain(value: Any, operation: str) -> Any:
+    """Return a number of a compiled function as one of Python; CompileError where nobody knows it yet."""
+    return value.data.concrete(operation).item() if is_number(value) else value
 
 
 def look(check: Callable[..., Any], *values: Any, batches: bool = False) -> None:

@@ -14,7 +14,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import DTypeError
 from everyo.ops.arithmetic import over
 from everyo.ops.families import primitive
-from everyo.ops.known import may_overflow
+from everyo.ops.known import may_overflow, plain
 from everyo.ops.reductions import (
     Axis,
     AxisParam,
@@ -180,6 +180,7 @@ def vector_norm(x: Any, /, axis: Axis = None, keepdims: bool = False, ord: float
     >>> print(norm.item(), x.grad)
     5.0 [0.6 0.8]
     """
+    ord = plain(ord, "vector_norm")
     if isinstance(ord, bool) or not isinstance(ord, numbers.Real) or math.isnan(ord):
         raise DTypeError(
             "the order of a norm must be a real number",

@@ -77,14 +77,16 @@ def _wrapped(b: Builder, array: Value, n: int) -> Value:
     """Return indices counted from the front; the program ends with an error if one is outside of the axis."""
     if array.op is not None and array.op.name == "iota" and array.shape[array.op.params["axis"]] <= n:
         return array
+    # The upper half of unsigned numbers wraps around in arrays, as in NumPy, but a number is what it is.
+    wraps = array.dtype.kind == "i" or (array.dtype == np.uint64 and array.shape != ())
     if array.op is not None and array.op.name == "constant":
         known = array.op.params["array"].astype(INDEX)
-        known = np.where(known < 0, known + n, known)
+        known = np.where(known < 0, known + n, known) if wraps else known
         if ((known < 0) | (known >= n)).any():
             b.require(b.constant(True), _outside(n))
         return b.constant(np.clip(known, 0, max(n - 1, 0)))
     index = b.cast(array, INDEX)
-    if array.dtype.kind == "i" or array.dtype == np.uint64:  # whose upper half wraps around, as in NumPy
+    if wraps:
         negative = b.map("less", index, b.constant(0, INDEX))
         index = b.map("where", negative, b.map("add", index, b.constant(n, INDEX)), index)
     last = b.constant(max(n - 1, 0), INDEX)

@@ -16,7 +16,7 @@ from everyo.ops.axes import as_flag, is_one_of, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.extremes import require_elements
 from everyo.ops.families import primitive
-from everyo.ops.known import anywhere, is_known
+from everyo.ops.known import anywhere, is_known, plain
 from everyo.ops.linalg.common import inexact_array, matrices, not_half, same_layout, square
 from everyo.ops.linalg.degeneracy import batched
 from everyo.ops.linalg.singular import svdvals
@@ -37,6 +37,7 @@ def _last(x: Any, axis: int) -> tuple[int, ...]:
 
 def _norm_of_matrices(x: Tensor, ord: Any, operation: str) -> Tensor:
     """Return a norm of the matrices in the last two axes."""
+    ord = plain(ord, operation)
     if ord is None or is_one_of(ord, ("fro",)):
         return vector_norm(x, axis=(-2, -1))
     known = isinstance(ord, (str, numbers.Number)) and not isinstance(ord, bool)
@@ -154,7 +155,7 @@ def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     >>> print(eo.linalg.norm(eo.tensor([[3.0, 0.0], [0.0, 4.0]])))
     5.0
     """
-    x, keepdims = inexact(as_tensor(x)), as_flag(keepdims, "keepdims", "norm")
+    x, keepdims, ord = inexact(as_tensor(x)), as_flag(keepdims, "keepdims", "norm"), plain(ord, "norm")
     rank = len(x.shape)
     if axis is None and ord is None:
         return vector_norm(x, keepdims=keepdims)
