@@ -240,7 +240,7 @@ def test_checks_in_loops_and_branches_take_no_part_in_derivatives(f, good, bad, 
         g(number(bad))
 
 
-def test_checks_are_not_made_again_where_derivatives_compute_values_again(monkeypatch):
+def test_checks_are_not_made_again_where_derivatives_compute_values_again():
     seen = []
 
     def f(q):
@@ -257,7 +257,14 @@ def test_checks_are_not_made_again_where_derivatives_compute_values_again(monkey
 
         return eo.while_loop(lambda c: c < 1, body, q)
 
-    for function, points in ((f, [0.5, 0.25]), (g, [0.5, 0.75])):
+    def h(q):
+        def branch(q):
+            known.look(lambda a: seen.append(float(a)), q)
+            return q * q
+
+        return eo.cond(q < 1, branch, lambda q: q, q)
+
+    for function, points in ((f, [0.5, 0.25]), (g, [0.5, 0.75]), (h, [0.5])):
         for derivative in (eo.grad, eo.hessian, lambda f: lambda q: eo.jvp(f, (q,), (q,))[1]):
             seen.clear()
             eo.compile(derivative(function))(number(0.5))

@@ -411,3 +411,16 @@ def test_an_error_tells_of_a_computed_tensor_without_printing_it(f, message):
     assert "tensor(..., dtype=float32, shape=())" in str(caught.value)
     with pytest.raises(CompileError, match="print"):
         eo.compile(lambda x: print(x))(eo.ones(3))
+
+
+def test_debug_print_in_a_loop_prints_once_where_derivatives_compute_its_values_again(capsys):
+    def f(q):
+        def body(i, c):
+            eo.debug_print("{}", c)
+            return c * c
+
+        return eo.fori_loop(0, 2, body, q)
+
+    for g in (eo.grad(f), eo.hessian(f), lambda q: eo.jvp(f, (q,), (q,))[1]):
+        eo.compile(g)(eo.asarray(0.5))
+        assert capsys.readouterr().out == "0.5\n0.25\n"
