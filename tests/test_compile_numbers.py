@@ -362,3 +362,39 @@ def test_a_number_that_is_not_known_is_not_looked_up(f):
     with pytest.raises(eo.CompileError, match="static_argnums"):
         eo.compile(f)(eo.ones(2), 3)
     assert eo.compile(f, static_argnums=1)(eo.ones(2), 3).tolist() == f(eo.ones(2), 3).tolist()
+
+
+DIGITS = {
+    "asarray": lambda x, k: eo.asarray(k, dtype="float64"),
+    "tensor of lists": lambda x, k: eo.tensor([[k, 1], [2, k]], dtype="float64"),
+    "full": lambda x, k: eo.full((2,), k, dtype="float64"),
+    "full_like": lambda x, k: eo.full_like(x, k),
+    "list": lambda x, k: x + [k, k, 1],
+    "list of lists": lambda x, k: x * [[k], [1]],
+    "lists alone": lambda x, k: eo.add([k, 1], [1, 2]),
+    "list, not promoted": lambda x, k: eo.sin([k, 1]),
+    "matmul": lambda x, k: x @ [k, 1, 2],
+    "where": lambda x, k: eo.where(x > 1, [k, 1, 2], x),
+    "clip": lambda x, k: eo.clip(x, [k, 1, 1], [0.1, 1, 2]),
+    "concatenate": lambda x, k: eo.concatenate([x, [k]]),
+    "polyval": lambda x, k: eo.polyval([k], x),
+    "average": lambda x, k: eo.average(x, weights=[k, 1, 1]),
+    "histogram": lambda x, k: eo.histogram(x, weights=[k, 1, 1])[0],
+    "quantile": lambda x, k: eo.quantile(x, k / 4),
+    "quantiles": lambda x, k: eo.quantile(x, [k / 4, 0.5]),
+    "float_power": lambda x, k: eo.float_power(x, k),
+    "scan": lambda x, k: eo.scan(lambda c, t: (c + t, c), k, x)[0],
+    "fori_loop": lambda x, k: eo.fori_loop(0, 3, lambda i, c: c * x[0], k),
+    "while_loop": lambda x, k: eo.while_loop(lambda c: c < 5, lambda c: c + x[0], k),
+    "cond": lambda x, k: eo.cond(x[0] > 0, lambda k: x * k, lambda k: x + k, k),
+    "a literal for cond": lambda x, k: eo.cond(x[0] > 0, lambda k: x * k, lambda k: x + k, 0.3),
+}
+
+
+@pytest.mark.parametrize("number", [0.3, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", DIGITS)
+def test_a_number_keeps_the_digits_that_eager_code_has(name, dtype, number):
+    x = eo.asarray(np.array([1.0, 2.0, 3.0], dtype))
+    wanted, found = DIGITS[name](x, number), eo.compile(DIGITS[name])(x, number)
+    agree(found, wanted, ulps=4)

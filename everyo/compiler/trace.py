@@ -197,6 +197,8 @@ class Tracer(Interpreter):
         inputs = [
             self.symbol(self._outer(x), True) if is_number(x) and not self.mine(x) else x for x in inputs
         ]
+        if any(is_number(x) and x.shape for x in inputs):
+            inputs = self._settled(inputs, primitive.broadcasts)
         weak = [type(x) in WEAK or is_number(x) for x in inputs]
         if not (primitive.broadcasts or all(weak)):  # an index: the dtype of what it meets may not hold it
             inputs = [self.strong(x) if is_number(x) and x.dtype.kind in "iu" else x for x in inputs]
@@ -236,9 +238,11 @@ class Tracer(Interpreter):
         self.graph.ops[-1].primitive = primitive
         return values, outs, not anchored and bool(inputs)
 
-    def strong(self, x: Any) -> Tensor:
-        """Return a number as a tensor of its own, which has the default dtype."""
-        value = self.operand(x, default_for(np.asarray(self._example(x)).dtype.kind))
+    def strong(self, x: Any, dtype: Any = None) -> Tensor:
+        """Return a number as a tensor of the default dtype, or unrounded if it is to become `dtype`."""
+        value = self.operand(
+            x, default_for(np.asarray(self._example(x)).dtype.kind) if dtype is None else None
+        )
         assert value is not None
         return self.symbol(value)
 
@@ -253,6 +257,25 @@ class Tracer(Interpreter):
             return self.symbol(self._known(x, np.result_type(strongest, WEAK_KINDS[kind])))
 
         return [None if kind is None else made(x, kind) for x, kind in zip(numbers, kinds, strict=True)]
+
+    def listed(self, items: Sequence[Any]) -> Tensor:
+        """Return a list of numbers, or of such lists, as one tensor, which is as weak as they are."""
+        values = [self._known(x) for x in items]
+        dtype = np.result_type(*(v.dtype for v in values))
+        parts = [self.symbol(v if v.dtype == dtype else self.cast(v, dtype)) for v in values]
+        return self.number(op.stack(*parts, axis=0))
+
+    def _settled(self, inputs: Sequence[Any], promoted: bool) -> list[Any]:
+        """Return operands with lists of numbers in the dtype that they take beside the others."""
+        met = [x.dtype for x in inputs if hasattr(x, "dtype") and not is_number(x)] if promoted else []
+        if promoted and not met:
+            kinds = [np.asarray(self._example(x)).dtype.kind for x in inputs if x is not None]
+            met = [d for d in [default_for(max(kinds, key="biufc".index))] if d is not None]
+        lists = [is_number(x) and bool(x.shape) for x in inputs]
+        return [
+            (self.meeting(x, met) if met else self.strong(x)) if many else x
+            for x, many in zip(inputs, lists, strict=True)
+        ]
 
     def number(self, x: Tensor) -> Tensor:
         """Return a value of the graph as a number, which takes the dtype of what it meets."""
@@ -295,7 +318,7 @@ class Tracer(Interpreter):
         if isinstance(x, Tensor):
             if self.mine(x):
                 value = x.data.value
-                return value if dtype in (None, value.dtype) else self.cast(value, dtype)
+                return value if dtype is None or dtype == value.dtype else self.cast(value, dtype)
             if top_of([x.data]) is not None:
                 return self._outer(x)
             return self.read(DataCell(x))

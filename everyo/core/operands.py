@@ -9,6 +9,7 @@ from everyo.core import device
 from everyo.core.dtypes import default_for, refuse_complex
 from everyo.core.readable import not_an_array
 from everyo.core.tensor import Tensor
+from everyo.core.traced import is_number
 from everyo.errors import ArgumentError, DTypeError, describe
 
 if TYPE_CHECKING:
@@ -83,7 +84,13 @@ def without_lists(primitive: Primitive, inputs: Sequence[Any]) -> Sequence[Any]:
         if not (x.__class__ in WEAK or hasattr(x, "dtype") or (x is None and i in optional))
     ]
     anchor = next(x for x in inputs if isinstance(x, Tensor))
-    met = [x.dtype for x in inputs if hasattr(x, "dtype")] if primitive.broadcasts else []
+    met = (
+        [x.dtype for x in inputs if hasattr(x, "dtype") and not is_number(x)] if primitive.broadcasts else []
+    )
+    if primitive.broadcasts and not met:  # numbers of a compiled function, and lists, alone
+        made = (array_from(inputs[i], anchor.backend, anchor.device, primitive.name) for i in foreign)
+        kinds = [x.dtype.kind for x in (*made, *(x for x in inputs if hasattr(x, "dtype")))]
+        met = [d for d in [default_for(max(kinds, key="biufc".index))] if d is not None]
     arrays = list(inputs)
     for i in foreign:
         arrays[i] = array_from(inputs[i], anchor.backend, anchor.device, primitive.name, met=met)
@@ -186,6 +193,8 @@ def is_typed(value: Any) -> bool:
     """Whether a value is, or a list holds, an array or scalar of a library, whose dtype counts."""
     if isinstance(value, (list, tuple)):
         return not set(map(type, value)) <= WEAK and any(map(is_typed, value))
+    if isinstance(value, Tensor):
+        return not is_number(value)
     return any(hasattr(value, name) for name in ("dtype", "__array__", "typecode"))
 
 

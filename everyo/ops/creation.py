@@ -95,7 +95,11 @@ def _stacked(data: Any) -> Any:
         return data
     from everyo.ops.joining import stack
 
-    return stack([_stacked(item) for item in data])
+    items = [_stacked(item) for item in data]
+    tracer = staging.get()
+    if tracer is not None and all(map(is_python_data, items)):
+        return tracer.listed(items)
+    return stack(items)
 
 
 stack_lists_by(_stacked)
@@ -185,7 +189,7 @@ def asarray(
                 raise
             raise error.renamed(entered("asarray")) from error.__cause__
     if is_number(data):
-        data = data.data.interpreter.strong(data)
+        data = data.data.interpreter.strong(data, dtype)
     result = data if dtype is None and device is None else data.to(device=device, dtype=dtype)
     if result is not data and copy is False:
         raise ArgumentError(
@@ -212,7 +216,7 @@ def as_tensors(values: Iterable[Any], operation: str, precision: Any = None) -> 
     Beside a `precision`, a dtype, they keep the digits that it has.
     """
     values = as_items(values, "what is given", operation)
-    strong = {i: as_tensor(v) for i, v in enumerate(values) if not _is_python_data(v)}
+    strong = {i: as_tensor(v) for i, v in enumerate(values) if not is_python_data(v)}
     met = list(strong.values())
     if values and not met:
         with in_double_precision() if precision is not None else nullcontext():
@@ -222,18 +226,20 @@ def as_tensors(values: Iterable[Any], operation: str, precision: Any = None) -> 
 
 def weak(value: Any, met: Sequence[Tensor], operation: str, precision: Any = None) -> Tensor:
     """Return an operand as a tensor; Python data take the dtype and device of the tensors that they meet."""
+    value = _stacked(value)
     dtypes = [t.dtype for t in met] + ([] if precision is None else [precision])
     if is_number(value):
         return value.data.interpreter.meeting(value, dtypes)
-    if not _is_python_data(value):
+    if not is_python_data(value):
         return as_tensor(value, met[0])
     return fresh(array_from(value, met[0].backend, met[0].device, operation, met=dtypes))
 
 
-def _is_python_data(value: Any) -> bool:
+def is_python_data(value: Any) -> bool:
+    """Whether an operand is as weak as Python's numbers: one of them, or lists of nothing else."""
     if isinstance(value, Tensor):
         return is_number(value)
-    return backend_of(value) is None and next(tensors_in(value), None) is None and not is_typed(value)
+    return backend_of(value) is None and all(map(is_number, tensors_in(value))) and not is_typed(value)
 
 
 @described(

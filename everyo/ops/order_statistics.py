@@ -14,7 +14,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, describe
 from everyo.ops import elements_by_rank  # noqa: F401  its primitives
 from everyo.ops.axes import as_flag, normalize_axes
-from everyo.ops.creation import as_tensor, weak
+from everyo.ops.creation import as_tensor, as_tensors, is_python_data, weak
 from everyo.ops.docstrings import F, described
 from everyo.ops.known import anywhere, everywhere, fixed, is_known, look
 from everyo.ops.quantile_places import CONTINUOUS, DISCRETE, Place
@@ -42,7 +42,9 @@ def _known(method: Any, operation: str) -> Place:
 def _levels(q: Any, x: Tensor, scale: float, operation: str) -> tuple[Any, Any]:
     """Return the probabilities in float64, raw unless they may have a derivative, and the result's dtype."""
     dtype, known = x.dtype, fixed(q, operation)
-    if hasattr(q, "dtype") or next(tensors_in(q), None) is not None:
+    if known is None and is_python_data(q):  # numbers that a compiled program is given
+        (q,) = as_tensors([q], operation, as_dtype("float64"))
+    elif hasattr(q, "dtype") or next(tensors_in(q), None) is not None:
         q = as_tensor(q, x)
         dtype = x.backend.xp.result_type(x.dtype, q.dtype) if q.dtype.kind in "fc" else x.dtype
     else:
@@ -103,7 +105,7 @@ def _quantile(
 ) -> Tensor:
     place = _known(method, operation)
     keepdims = as_flag(keepdims, "keepdims", operation)
-    x = weak(x, [q], operation) if isinstance(q, Tensor) else as_tensor(x)
+    x = weak(x, [q], operation) if isinstance(q, Tensor) and not is_python_data(q) else as_tensor(x)
     if x.dtype.kind not in "iuf":
         raise DTypeError(
             "there are quantiles of real numbers only",

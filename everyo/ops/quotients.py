@@ -142,8 +142,7 @@ def _double(x: Any) -> Any:
     """Return an operand in double precision; a number stays one, for the exact powers of the rules."""
     if type(x) in WEAK:
         return x
-    given = hasattr(x, "dtype")
-    x = as_tensor(x) if given else as_tensors((x, float64.type(0)), "float_power")[0]  # lists in full
+    (x,) = as_tensors([x], "float_power", float64)  # lists in full
     return op.astype(x, dtype=complex128 if x.dtype.kind == "c" else float64)
 
 

@@ -73,8 +73,8 @@ def scan(
 
     Notes
     -----
-    With no step at all, `f` runs once on zeros in place of an element, to learn what its y look like. Where
-    it refuses these, as a check of values does, it runs under `vmap` on a batch of none.
+    With no step at all, `f` runs once on zeros in place of an element, to learn what its y look like.
+    Where it refuses these, as a check of values does, it runs under `vmap` on a batch of none.
 
     Examples
     --------

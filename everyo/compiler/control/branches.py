@@ -166,13 +166,16 @@ COND = Primitive(
 def cond(pred: Any, true_fun: Function, false_fun: Function, operands: Sequence[Any]) -> Any:
     """`everyo.cond`, written down."""
     leaves, structure = flatten(tuple(operands))
-    tensors = [as_tensor(x) for x in leaves]
+    numeric = [type(x) in WEAK or is_number(x) for x in leaves]  # which stay numbers in the branches
+    tensors = [as_tensor(x) for x, weak in zip(leaves, numeric, strict=True) if not weak]
     numbers: list[set[int]] = []
     found: list[Any] = []
 
     def flat(function: Function) -> Function:
         def run(values: Sequence[Any]) -> list[Any]:
-            results, out = flatten(function(*unflatten(structure, values)))
+            given = iter(values)
+            own = [x if weak else next(given) for x, weak in zip(leaves, numeric, strict=True)]
+            results, out = flatten(function(*unflatten(structure, own)))
             numbers.append({i for i, x in enumerate(results) if type(x) in WEAK or is_number(x)})
             found.append(out)
             if len(found) == 2:
