@@ -135,7 +135,7 @@ GRID = (-math.inf, -1200.0, -2.0, -0.5, -0.0, 0.0, 0.5, 1.0, 1200.0, math.inf)
 
 
 def lost_to_a_cotangent_of_zero(primitive, direction):
-    """Return where a cotangent or tangent of 0 comes out as NaN although the value is none."""
+    """Return where a cotangent or tangent of 0 comes out as NaN although no operand is one."""
     values = GRID if len(primitive.input_names) < 3 else GRID[::3]
     grid = np.meshgrid(*[np.array(values)] * len(primitive.input_names))
     params = {**(primitive.samples()[0].params if primitive.param_names else {}), **primitive.defaults}
@@ -154,8 +154,8 @@ def lost_to_a_cotangent_of_zero(primitive, direction):
                 out = f(x)
                 moved = eo.autograd.grad(out, x, eo.zeros_like(out))[0]
             else:
-                out, moved = eo.jvp(f, (operands[i],), (eo.zeros_like(operands[i]),))
-            if math.isnan(moved.item()) and not math.isnan(out.item()):
+                moved = eo.jvp(f, (operands[i],), (eo.zeros_like(operands[i]),))[1]
+            if math.isnan(moved.item()):
                 yield place
 
 
@@ -253,3 +253,51 @@ def test_a_value_that_is_not_taken_has_no_cotangent_in_programs(name):
     assert math.isclose(found[-1], wanted[-1], rel_tol=1e-13)
     moved = eo.compile(lambda x, t: eo.jvp(f, (x,), (t,))[1])(x, eo.zeros_like(x))
     assert moved.tolist() == [0.0] * len(x)
+
+
+UNDEFINED = {  # a function, and a point outside of its domain
+    "sqrt": (eo.sqrt, -1.0),
+    "rsqrt": (eo.rsqrt, -1.0),
+    "power": (lambda x: x**0.5, -1.0),
+    "tan": (eo.tan, math.inf),
+    "fmod": (lambda x: eo.fmod(1.0, x), 0.0),
+    "gamma": (eo.special.gamma, -1.0),
+    "erfinv": (eo.special.erfinv, 2.0),
+    "erfcinv": (eo.special.erfcinv, -1.0),
+    "ndtri": (eo.special.ndtri, -1.0),
+    "ellipk": (eo.special.ellipk, 2.0),
+    "k0": (eo.special.k0, -1.0),
+    "y0": (eo.special.y0, -1.0),
+    "spence": (eo.special.spence, -1.0),
+    "expn": (lambda x: eo.special.expn(2, x), -1.0),
+    "gammaincinv": (lambda x: eo.special.gammaincinv(2.0, x), -1.0),
+    "betaincinv": (lambda x: eo.special.betaincinv(2.0, 1.5, x), -1.0),
+    "inv_boxcox": (lambda x: eo.special.inv_boxcox(x, 0.5), -4.0),
+}
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("name", UNDEFINED)
+@pytest.mark.parametrize("size", [1, 40000])
+def test_a_result_that_is_nan_at_a_number_sends_nothing_where_it_is_not_taken(name, size):
+    f, point = UNDEFINED[name]
+    x = eo.tensor([point, *[0.3] * size], dtype=eo.float64)
+
+    def loss(x):
+        return eo.sum(eo.where(x == 0.3, f(x), 0.0))
+
+    slope, bend = eo.grad(f)(x[-1]).item(), eo.grad(eo.grad(f))(x[-1]).item()
+    wanted, wanted_bend = [0.0] + [slope] * size, [0.0] + [bend] * size
+    for g in (eo.grad(loss), eo.compile(eo.grad(loss))):
+        np.testing.assert_allclose(g(x).numpy(), wanted, rtol=1e-12)
+    np.testing.assert_allclose(eo.vmap(eo.grad(loss))(x).numpy(), wanted, rtol=1e-12)
+    ones = eo.ones_like(x)
+    twice = eo.grad(lambda x: eo.sum(eo.grad(loss)(x)))(x), eo.jvp(eo.grad(loss), (x,), (ones,))[1]
+    for found in twice:
+        np.testing.assert_allclose(found.numpy(), wanted_bend, rtol=1e-12)
+
+
+def test_a_nan_that_an_operand_holds_stays_where_the_rule_reads_it():
+    x = eo.tensor([math.nan, 4.0], dtype=eo.float64)
+    for f in (eo.exp, eo.log, eo.cbrt, eo.special.gamma):
+        assert math.isnan(eo.grad(lambda x, f=f: eo.sum(eo.where(x > 0, f(x), 0.0)))(x)[0].item())

@@ -103,7 +103,8 @@ class Primitive:
         ``constant`` says that the result depends on shapes and dtypes alone, ``jumps`` in which inputs it is
         constant or linear between jumps, ``linear_in`` in which ones it is linear although its rule reads
         them or the result (positions, or a function of the parameters that returns them);
-        ``silent`` says that its rules may make a NaN without a floating-point flag, as SciPy's functions do.
+        ``silent`` says that its rules may make a NaN without a floating-point flag, as SciPy's functions do,
+        and that the result may be NaN at numbers, as ``sqrt(-1)``.
     """
 
     __slots__ = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from everyo.core.device import Backend
@@ -64,30 +64,67 @@ def may_repair(primitive: Primitive, g: Any) -> bool:
 
 
 def holds_nan(cotangents: Sequence[Any]) -> bool:
-    """Whether cotangents or tangents have a NaN, or may have one: a program's or a transformation's."""
+    """Whether cotangents or tangents have a NaN, or may have one: a program's."""
     for c in cotangents:
-        data = c.data if isinstance(c, Tensor) else c
-        if data is not None and (isinstance(data, Traced) or bool(op.any(op.isnan(data)))):
+        data = c
+        while isinstance(data, (Tensor, Traced)):
+            if isinstance(data, Tensor):
+                data = data.data
+            elif staging.get() is not None:
+                return True
+            else:
+                data = data.below
+        if data is not None and bool(op.any(op.isnan(data))):
             return True
     return False
 
 
-def repair(cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> list[Any]:
+def telling(primitive: Primitive, saved: Sequence[Any], results: Iterable[bool]) -> list[Any]:
+    """Return the residuals whose NaN says that an operand is NaN; `results` tells which are the result.
+
+    A result is not among them where it may be NaN at numbers, as that of ``sqrt`` at -1: there the rule makes
+    a NaN without a flag, so that the operation is marked as silent.
+    """
+    return [x for x, result in zip(saved, results) if not (result and primitive.silent)]
+
+
+def repair(
+    pull: Callable[..., Sequence[Any]], cotangents: Sequence[Any], g: Any, saved: Sequence[Any], known: Any
+) -> list[Any]:
     """Set NaN to 0 where the incoming cotangent is 0: an infinite slope times nothing is nothing.
 
-    A residual that is itself NaN keeps its NaN, and a finite slope stays: the derivative with respect to the
-    incoming cotangent is that slope also where it is 0. Called only when an elementwise rule made a NaN. The
-    convention can hide an indeterminate form: ``sqrt(x) * sqrt(x)`` at 0 sends a cotangent of 0 into an
-    infinite slope and gets the gradient 0, where the limit is 1.
+    What is NaN because an operand is, as the residuals `known` tell, stays NaN, and a finite slope stays: the
+    derivative with respect to the incoming cotangent is that slope also where it is 0. Called only when an
+    elementwise rule, ``pull(g, saved)``, made a NaN. The convention can hide an indeterminate form:
+    ``sqrt(x) * sqrt(x)`` at 0 sends a cotangent of 0 into an infinite slope and gets the gradient 0, where
+    the limit is 1.
     """
     dead = op.equal(g, 0)
-    for residual in saved:
+    for residual in known:
         if getattr(residual, "dtype", None) is not None:
-            known = op.logical_not(op.isnan(residual))
+            number = op.logical_not(op.isnan(residual))
             if residual.dtype.kind == "c":  # with one infinite part it is infinite, whatever the other is
-                known = op.logical_or(known, op.isinf(residual))
-            dead = op.logical_and(dead, known)
+                number = op.logical_or(number, op.isinf(residual))
+            dead = op.logical_and(dead, number)
+    if isinstance(g, Tensor) and staging.get() is None:
+        # Nothing goes back through the rule there: to its own derivatives a NaN inside it is an operand.
+        lost = op.logical_and(dead, _any_nan(cotangents))
+        g, *saved = (_held(x, lost) for x in (g, *saved))
+        cotangents = pull(g, saved)
     return [
         None if c is None else op.where(op.logical_and(dead, op.isnan(c)), op.zeros_like(c), c)
         for c in cotangents
     ]
+
+
+def _any_nan(cotangents: Sequence[Any]) -> Any:
+    found: Any = False
+    for c in cotangents:
+        if c is not None:
+            found = op.logical_or(op.isnan(c), found)
+    return found
+
+
+def _held(x: Any, places: Any) -> Any:
+    """Return a tensor that is constant at some places; what is none stays."""
+    return op.where(places, x.detach(), x) if isinstance(x, Tensor) and x.dtype.kind in "fc" else x

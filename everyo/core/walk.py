@@ -13,7 +13,7 @@ from everyo.core.device import Backend, backend_of
 from everyo.core.dispatch import settle, wrap_output
 from everyo.core.modes import current_mode, switched
 from everyo.core.primitive import ALL, OUT, STATIC, Plan
-from everyo.core.repair import holds_nan, may_repair, repair, watch_over
+from everyo.core.repair import holds_nan, may_repair, repair, telling, watch_over
 from everyo.core.tape import FREED, Node
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced
@@ -158,7 +158,7 @@ class Walk:
                         continue
                     cotangents = (cotangent,)
                 if watch.tripped or plan.silent:
-                    cotangents = self._check(plan, cotangents, g, saved)
+                    cotangents = self._check(node, plan, cotangents, g, saved)
                 if node.restore is not None:
                     cotangents = restore(cotangents, node.restore, True)
                 saved = None  # let go before the next rule allocates
@@ -238,7 +238,7 @@ class Walk:
         else:
             cotangents = plan.pull(g, saved, node.params)
         if self.watch.tripped or plan.silent:
-            cotangents = self._check(plan, cotangents, g, saved)
+            cotangents = self._check(node, plan, cotangents, g, saved)
         if undo is not None:
             cotangents = restore(cotangents, undo)
         if extras is not None and extras.after:
@@ -258,12 +258,17 @@ class Walk:
         """Return the mode in which code of the user's runs."""
         return _AS_IT_IS if self.nested else switched(grad=self.create_graph)
 
-    def _check(self, plan: Plan, cotangents: Sequence[Any], g: Any, saved: Sequence[Any]) -> Sequence[Any]:
+    def _check(
+        self, node: Node, plan: Plan, cotangents: Sequence[Any], g: Any, saved: Sequence[Any]
+    ) -> Sequence[Any]:
         """Repair the cotangents of an elementwise rule that made a NaN, which silent ones do not report."""
         if not (self.watch.tripped or holds_nan(cotangents)):
             return cotangents
         self.watch.tripped = False
-        return repair(cotangents, g, saved) if may_repair(plan.primitive, g) else cotangents
+        if not may_repair(plan.primitive, g):
+            return cotangents
+        known = telling(plan.primitive, saved, [origin == OUT for origin in plan.origins])
+        return repair(lambda g, saved: plan.pull(g, saved, node.params), cotangents, g, saved, known)
 
 
 def _narrowed(node: Node, parents: Sequence[Node]) -> tuple[Plan, Any]:

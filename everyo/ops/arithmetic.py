@@ -254,6 +254,7 @@ def _power_samples() -> list[Sample]:
     domain=((0.5, 2.0), (-2.0, 2.0)),
     samples=_power_samples,
     keeps_scalars=True,
+    silent=True,
 )
 def power(xp: Any, x1: Any, x2: Any) -> Any:
     """Power ``x1**x2``, elementwise.
@@ -305,7 +306,7 @@ def power(xp: Any, x1: Any, x2: Any) -> Any:
 
 
 # At 0 the slope is infinite, as calculus says; the engine makes nothing of it where no cotangent comes in.
-@elementwise(lambda g, out: over(g, 2 * out), domain=(0.2, 2.0))
+@elementwise(fused(lambda g, out: over(g, 2 * out)), domain=(0.2, 2.0), silent=True)
 def sqrt(xp: Any, x: Any) -> Any:
     """Square root, elementwise: ``d sqrt(x) = dx / (2 sqrt(x))``, infinite at 0.
 
@@ -318,7 +319,8 @@ def sqrt(xp: Any, x: Any) -> Any:
     return xp.sqrt(x)
 
 
-@elementwise(lambda g, out: -0.5 * g * out * out * out, domain=(0.5, 2.0))  # out**3 may leave the range
+# The cube of the result may leave the range.
+@elementwise(fused(lambda g, out: -0.5 * g * out * out * out), domain=(0.5, 2.0), silent=True)
 def rsqrt(xp: Any, x: Any) -> Any:
     """Reciprocal square root ``1 / sqrt(x)``, elementwise: ``d rsqrt(x) = -dx / (2 x sqrt(x))``.
 

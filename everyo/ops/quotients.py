@@ -26,6 +26,7 @@ __all__ = ["divmod", "float_power", "fmod", "gcd", "lcm", "true_divide"]
     lambda g, x1, x2, out: -g * op.round((x1 - out) / x2),
     domain=((-5.0, 5.0), (0.5, 2.0)),
     jumps=(0,),
+    silent=True,
 )
 def fmod(xp: Any, x1: Any, x2: Any) -> Any:
     """Remainder ``x1 - trunc(x1 / x2) * x2``, elementwise; it has the sign of `x1`. Real numbers only.

@@ -9,7 +9,7 @@ from everyo.core.modes import begin, current_mode, is_constant
 from everyo.core.ownership import as_changeable
 from everyo.core.primitive import BILINEAR, LINEAR, Primitive, no_rule
 from everyo.core.registry import op
-from everyo.core.repair import holds_nan, may_repair, repair, watch_over
+from everyo.core.repair import holds_nan, may_repair, repair, telling, watch_over
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Interpreter, Traced, staging
 from everyo.errors import DTypeError, GraphStateError, describe
@@ -130,7 +130,8 @@ class JVPInterpreter(Interpreter):
         if made and may_repair(primitive, t):
             if staging.get() is None:  # a traced program would pay for it in every call
                 term, t = _repaired(term, t, lambda t: rule(t, *residuals))
-            (term,) = repair([term], t, residuals)
+            known = telling(primitive, residuals, [x is out for x in residuals])
+            (term,) = repair(lambda t, read: [rule(t, *read)], [term], t, residuals, known)
         return term
 
     def pair(self, out: Any, tangent: Any) -> Any:

@@ -35,7 +35,7 @@ def _j_slope(g: Any, x: Any, n: int) -> Any:
     return g * (0.5 * (op.bessel_j(x, n=n - 1) - op.bessel_j(x, n=n + 1)))
 
 
-@primitive(_j_slope, _j_slope, family="elementwise", samples=_of_both_signs)
+@primitive(_j_slope, _j_slope, family="elementwise", samples=_of_both_signs, silent=True)
 def _bessel_j(xp: Any, x: Any, *, n: int) -> Any:
     """Of order `n`: for large `x` by the recurrence from 0 and 1, ten times as fast as SciPy."""
     if n < 2:
@@ -79,7 +79,7 @@ def _y_slope(g: Any, x: Any, n: int) -> Any:
     return g * op.where(op.equal(x, 0), math.inf, slope)
 
 
-@primitive(_y_slope, _y_slope, family="elementwise", samples=_orders, domain=(0.5, 3.0))
+@primitive(_y_slope, _y_slope, family="elementwise", samples=_orders, domain=(0.5, 3.0), silent=True)
 def _bessel_y(xp: Any, x: Any, *, n: int) -> Any:
     return real(xp, f"y{n}", x) if n < 2 else real(xp, "yn", float(n), x)
 
@@ -90,7 +90,7 @@ def _i_slope(g: Any, x: Any, n: int) -> Any:
     return g * (0.5 * (op.bessel_i(x, n=n - 1) + op.bessel_i(x, n=n + 1)))
 
 
-@primitive(_i_slope, _i_slope, family="elementwise", samples=_of_both_signs)
+@primitive(_i_slope, _i_slope, family="elementwise", samples=_of_both_signs, silent=True)
 def _bessel_i(xp: Any, x: Any, *, n: int) -> Any:
     """Of order `n`: a higher one for small `x` by the power series, ten times as fast as SciPy."""
     if n < 2:

@@ -54,7 +54,7 @@ def jv(xp: Any, v: Any, x: Any) -> Any:
     return real(xp, "jv", v, x)
 
 
-@elementwise(None, _j_slope, domain=DOMAIN, samples=pairs, missing=NO_ORDER)
+@elementwise(None, _j_slope, domain=DOMAIN, samples=pairs, missing=NO_ORDER, silent=True)
 def jve(xp: Any, v: Any, x: Any) -> Any:
     """``jv(v, x)`` times ``exp(-abs(imag(x)))``, elementwise: for real `x` the same as `jv`.
 
@@ -118,7 +118,7 @@ def _k_slope(g: Any, v: Any, x: Any) -> Any:
     return g * (-0.5 * (op.kv(v - 1, x) + op.kv(v + 1, x)))
 
 
-@elementwise(None, _k_slope, domain=DOMAIN, samples=pairs, missing=NO_ORDER)
+@elementwise(None, _k_slope, domain=DOMAIN, samples=pairs, missing=NO_ORDER, silent=True)
 def kv(xp: Any, v: Any, x: Any) -> Any:
     """Modified Bessel function of the second kind of real order `v`, elementwise.
 
@@ -134,7 +134,7 @@ def kv(xp: Any, v: Any, x: Any) -> Any:
     return real(xp, "kv", v, x)
 
 
-@elementwise(lambda g, x: g * -op.k1(x), domain=(0.5, 4.0))
+@elementwise(lambda g, x: g * -op.k1(x), domain=(0.5, 4.0), silent=True)
 def k0(xp: Any, x: Any) -> Any:
     """Modified Bessel function of the second kind of order 0, elementwise: ``d k0(x) = -k1(x) dx``.
 
@@ -149,7 +149,7 @@ def k0(xp: Any, x: Any) -> Any:
     return real(xp, "k0", x)
 
 
-@elementwise(lambda g, x, out: g * -(op.k0(x) + out / x), domain=(0.5, 4.0))
+@elementwise(lambda g, x, out: g * -(op.k0(x) + out / x), domain=(0.5, 4.0), silent=True)
 def k1(xp: Any, x: Any) -> Any:
     """Modified Bessel function of the second kind of order 1, elementwise.
 

@@ -90,6 +90,7 @@ def _ordered_pairs() -> list[Sample]:
     domain=DOMAIN,
     samples=_ordered_pairs,
     missing=NO_ORDER,
+    silent=True,
 )
 def _ive_derivative(xp: Any, v: Any, x: Any, *, order: int = 1) -> Any:
     """Derivative of `ive` of this order in the argument."""
@@ -110,6 +111,7 @@ def _ive_derivative(xp: Any, v: Any, x: Any, *, order: int = 1) -> Any:
     domain=DOMAIN,
     samples=pairs,
     missing=NO_ORDER,
+    silent=True,
 )
 def ive(xp: Any, v: Any, x: Any) -> Any:
     """``exp(-|x|) iv(v, x)``, elementwise, without overflow.
@@ -170,6 +172,7 @@ def _kve_slope(g: Any, v: Any, x: Any, order: int) -> Any:
     domain=DOMAIN,
     samples=_ordered_pairs,
     missing=NO_ORDER,
+    silent=True,
 )
 def _kve_derivative(xp: Any, v: Any, x: Any, *, order: int = 1) -> Any:
     """Derivative of `kve` of this order in the argument."""
@@ -186,6 +189,7 @@ def _kve_derivative(xp: Any, v: Any, x: Any, *, order: int = 1) -> Any:
     domain=DOMAIN,
     samples=pairs,
     missing=NO_ORDER,
+    silent=True,
 )
 def kve(xp: Any, v: Any, x: Any) -> Any:
     """``exp(x) kv(v, x)``, elementwise, without underflow.
@@ -202,7 +206,7 @@ def kve(xp: Any, v: Any, x: Any) -> Any:
     return real(xp, "kve", v, x)
 
 
-@elementwise(lambda g, x: g * op.kve_derivative(0.0, x, order=1), domain=(0.5, 4.0))
+@elementwise(lambda g, x: g * op.kve_derivative(0.0, x, order=1), domain=(0.5, 4.0), silent=True)
 def k0e(xp: Any, x: Any) -> Any:
     """``exp(x) k0(x)``, elementwise: ``d k0e(x) = (k0e(x) - k1e(x)) dx``, without cancellation.
 
@@ -217,7 +221,7 @@ def k0e(xp: Any, x: Any) -> Any:
     return real(xp, "k0e", x)
 
 
-@elementwise(lambda g, x: g * op.kve_derivative(1.0, x, order=1), domain=(0.5, 4.0))
+@elementwise(lambda g, x: g * op.kve_derivative(1.0, x, order=1), domain=(0.5, 4.0), silent=True)
 def k1e(xp: Any, x: Any) -> Any:
     """``exp(x) k1(x)``, elementwise, with a derivative without cancellation.
 

@@ -61,7 +61,7 @@ def _k_slope(g: Any, p: Any, order: int) -> Any:
     return g * op.elliptic_k(p, order=order + 1)
 
 
-@primitive(_k_slope, _k_slope, family="elementwise", samples=_ordered, domain=(0.1, 3.0))
+@primitive(_k_slope, _k_slope, family="elementwise", samples=_ordered, domain=(0.1, 3.0), silent=True)
 def _elliptic_k(xp: Any, p: Any, *, order: int) -> Any:
     """Derivative of this order of `ellipkm1`: Carlson's integral, then by the differential equation."""
 
@@ -82,7 +82,7 @@ def _e_slope(g: Any, p: Any, order: int) -> Any:
     return g * op.elliptic_e(p, order=order + 1)
 
 
-@primitive(_e_slope, _e_slope, family="elementwise", samples=_ordered, domain=(0.1, 3.0))
+@primitive(_e_slope, _e_slope, family="elementwise", samples=_ordered, domain=(0.1, 3.0), silent=True)
 def _elliptic_e(xp: Any, p: Any, *, order: int) -> Any:
     """Derivative of this order of ``ellipe(1 - p)``, as for K."""
 
@@ -99,7 +99,7 @@ def _elliptic_e(xp: Any, p: Any, *, order: int) -> Any:
     return in_double(xp, evaluate, p)
 
 
-@elementwise(lambda g, x: -g * op.elliptic_k(1 - x, order=1), domain=_BELOW_ONE)
+@elementwise(lambda g, x: -g * op.elliptic_k(1 - x, order=1), domain=_BELOW_ONE, silent=True)
 def ellipk(xp: Any, x: Any) -> Any:
     """Complete elliptic integral of the first kind K of the parameter m = `x`, elementwise.
 
@@ -115,7 +115,7 @@ def ellipk(xp: Any, x: Any) -> Any:
     return real(xp, "ellipk", x)
 
 
-@elementwise(lambda g, x: g * op.elliptic_k(x, order=1), domain=(0.1, 3.0))
+@elementwise(lambda g, x: g * op.elliptic_k(x, order=1), domain=(0.1, 3.0), silent=True)
 def ellipkm1(xp: Any, x: Any) -> Any:
     """`ellipk` of ``1 - x``, elementwise, accurate for small `x`, where it tends to infinity.
 
@@ -130,7 +130,7 @@ def ellipkm1(xp: Any, x: Any) -> Any:
     return real(xp, "ellipkm1", x)
 
 
-@elementwise(lambda g, x: -g * op.elliptic_e(1 - x, order=1), domain=_BELOW_ONE)
+@elementwise(lambda g, x: -g * op.elliptic_e(1 - x, order=1), domain=_BELOW_ONE, silent=True)
 def ellipe(xp: Any, x: Any) -> Any:
     """Complete elliptic integral of the second kind E of the parameter m = `x`, elementwise.
 

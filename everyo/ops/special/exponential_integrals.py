@@ -61,6 +61,7 @@ def expi(xp: Any, x: Any) -> Any:
     domain=(0.3, 4.0),
     samples=whole_orders,
     missing="the order is a whole number",
+    silent=True,
 )
 def expn(xp: Any, n: Any, x: Any) -> Any:
     """Generalized exponential integral of whole order `n`, elementwise.

@@ -46,7 +46,7 @@ def gammaln(xp: Any, x: Any) -> Any:
     return real(xp, "gammaln", x)
 
 
-@elementwise(lambda g, x, out: g * (out * op.digamma(x)), domain=(0.3, 4.0))
+@elementwise(lambda g, x, out: g * (out * op.digamma(x)), domain=(0.3, 4.0), silent=True)
 def gamma(xp: Any, x: Any) -> Any:
     """Gamma function, elementwise: ``d gamma(x) = gamma(x) digamma(x) dx``.
 

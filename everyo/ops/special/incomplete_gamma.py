@@ -99,7 +99,13 @@ _RULES = (_by_a, _by_x)
 
 
 @primitive(
-    _RULES, _RULES, family="elementwise", broadcasts=True, domain=(_DOMAIN, _DOMAIN), samples=_ordered_pairs
+    _RULES,
+    _RULES,
+    family="elementwise",
+    broadcasts=True,
+    domain=(_DOMAIN, _DOMAIN),
+    samples=_ordered_pairs,
+    silent=True,
 )
 def _gammainc_by_a(xp: Any, a: Any, x: Any, *, order: int = 1) -> Any:
     """Derivative of this order in `a` of the lower incomplete gamma function.

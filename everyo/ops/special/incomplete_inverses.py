@@ -20,7 +20,7 @@ def _gamma_by_a(g: Any, a: Any, out: Any) -> Any:
     return g * op.where(end, out, -op.gammainc_by_a(a, out, order=1) / op.gamma_density(a, out))
 
 
-@elementwise(_gamma_by_a, lambda g, a, out: g / op.gamma_density(a, out), domain=_GAMMA)
+@elementwise(_gamma_by_a, lambda g, a, out: g / op.gamma_density(a, out), domain=_GAMMA, silent=True)
 def gammaincinv(xp: Any, a: Any, y: Any) -> Any:
     """Inverse of `gammainc` in its second argument: the x with ``gammainc(a, x) = y``, elementwise.
 
@@ -36,7 +36,7 @@ def gammaincinv(xp: Any, a: Any, y: Any) -> Any:
     return real(xp, "gammaincinv", a, y)
 
 
-@elementwise(_gamma_by_a, lambda g, a, out: -g / op.gamma_density(a, out), domain=_GAMMA)
+@elementwise(_gamma_by_a, lambda g, a, out: -g / op.gamma_density(a, out), domain=_GAMMA, silent=True)
 def gammainccinv(xp: Any, a: Any, y: Any) -> Any:
     """Inverse of `gammaincc` in its second argument: the x with ``gammaincc(a, x) = y``, elementwise.
 
@@ -64,6 +64,7 @@ def _beta_slope(a: Any, b: Any, out: Any, i: int, j: int) -> Any:
     lambda g, a, b, out: g * _beta_slope(a, b, out, 0, 1),
     lambda g, a, b, out: g / op.beta_density(a, b, out),
     domain=_BETA,
+    silent=True,
 )
 def betaincinv(xp: Any, a: Any, b: Any, y: Any) -> Any:
     """Inverse of `betainc` in its third argument: the x with ``betainc(a, b, x) = y``, elementwise.

@@ -43,6 +43,7 @@ _MOMENT = (_moment_by_x, _moment_by_lmbda)
     broadcasts=True,
     domain=((0.2, 2.0), (-1.0, 1.0)),
     samples=_ordered,
+    silent=True,
 )
 def _power_moment(xp: Any, x: Any, lmbda: Any, *, order: int = 1) -> Any:
     """Integral of ``s**order exp(lmbda s)`` from 0 to x: the derivative in lmbda of a power transform."""
@@ -61,6 +62,7 @@ def _power_moment(xp: Any, x: Any, lmbda: Any, *, order: int = 1) -> Any:
     lambda g, x, lmbda: g * (op.power(x, lmbda - 1) * nan_where(op.less(x, 0), x)),
     lambda g, x, lmbda: g * op.power_moment(op.log(x), lmbda, order=1),
     domain=_DOMAIN,
+    silent=True,
 )
 def boxcox(xp: Any, x: Any, lmbda: Any) -> Any:
     """Transform of Box and Cox ``(x**lmbda - 1) / lmbda``, elementwise, and ``log(x)`` where `lmbda` is 0.
@@ -81,6 +83,7 @@ def boxcox(xp: Any, x: Any, lmbda: Any) -> Any:
     lambda g, x, lmbda: g * (op.power(1 + x, lmbda - 1) * nan_where(op.less(x, -1), x)),
     lambda g, x, lmbda: g * op.power_moment(op.log1p(x), lmbda, order=1),
     domain=_DOMAIN,
+    silent=True,
 )
 def boxcox1p(xp: Any, x: Any, lmbda: Any) -> Any:
     """`boxcox` of ``1 + x``, elementwise, accurate for small `x`.
@@ -105,6 +108,7 @@ def _inverse_slope(value: Any, lmbda: Any) -> Any:
     lambda g, lmbda, out: g * _inverse_slope(out, lmbda),
     lambda g, y, lmbda, out: g * (out * (y * y * op.log_quotient(1 + lmbda * y, order=1))),
     domain=_INVERSE,
+    silent=True,
 )
 def inv_boxcox(xp: Any, y: Any, lmbda: Any) -> Any:
     """Inverse of `boxcox`, ``(1 + lmbda y)**(1 / lmbda)``, elementwise, and ``exp(y)`` where `lmbda` is 0.
@@ -125,6 +129,7 @@ def inv_boxcox(xp: Any, y: Any, lmbda: Any) -> Any:
     lambda g, y, lmbda: g * _inverse_slope(op.inv_boxcox(y, lmbda), lmbda),
     lambda g, y, lmbda: g * (op.inv_boxcox(y, lmbda) * (y * y * op.log_quotient(1 + lmbda * y, order=1))),
     domain=_INVERSE,
+    silent=True,
 )
 def inv_boxcox1p(xp: Any, y: Any, lmbda: Any) -> Any:
     """Inverse of `boxcox1p`, `inv_boxcox` less 1, elementwise, accurate for small `y`.

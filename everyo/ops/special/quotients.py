@@ -104,6 +104,7 @@ def _quotient_slope(g: Any, x: Any, order: int) -> Any:
         s.with_params(order=k)
         for k, s in enumerate(of_orders(dict.fromkeys((1, 2), (0.1, 0.7, 1.0, 1.3, 30.0))))
     ],
+    silent=True,
 )
 def _log_quotient(xp: Any, x: Any, *, order: int = 0) -> Any:
     """Derivative of this order of ``log(x) / (x - 1)``.
@@ -136,7 +137,7 @@ def _log_quotient(xp: Any, x: Any, *, order: int = 0) -> Any:
     return in_double(xp, evaluate, x)
 
 
-@elementwise(lambda g, x: -g * op.log_quotient(x, order=0), domain=(0.3, 2.5))
+@elementwise(lambda g, x: -g * op.log_quotient(x, order=0), domain=(0.3, 2.5), silent=True)
 def spence(xp: Any, x: Any) -> Any:
     """Spence's function, the integral of ``log(t) / (1 - t)`` from 1 to x, elementwise.
 
