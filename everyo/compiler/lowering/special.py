@@ -20,10 +20,16 @@ def _times_logarithm(b: Builder, op: Op, x1: Value, x2: Value) -> Value:
     return b.map("where", void, b.fill(0, product.shape, product.dtype), product)
 
 
-@lowering("relative_distance")
-def _relative_distance(b: Builder, op: Op, x1: Value, x2: Value) -> Value:
+@lowering("relative_distance", "fraction")
+def _quotient(b: Builder, op: Op, x1: Value, x2: Value) -> Value:
+    """0 over 0 is 0; the relative distance is one less than that."""
     x1, x2 = matched(b, op, (x1, x2), op.out.dtype)
-    return b.map("divide", b.map("subtract", x2, x1), x2)
+    zero, one = b.constant(0, x1.dtype), b.constant(1, x1.dtype)
+    nothing = b.map("logical_and", b.map("equal", x1, zero), b.map("equal", x2, zero))
+    whole = b.map("where", nothing, one, x2)
+    if op.name == "fraction":
+        return b.map("divide", x1, whole)
+    return b.map("divide", b.map("where", nothing, one, b.map("subtract", x2, x1)), whole)
 
 
 @lowering("gammaln")

@@ -149,7 +149,9 @@ def _of_k(xp: Any, v: Any, x: Any, order: int) -> Any:
             u = (low + high) * (k / _K_NODES) - low
             weight = xp.exp(-exponent(u))
             total, mean = total + weight, mean + weight * (2 * xp.sinh((start + u) / 2) ** 2) ** order
-        return xp.special.kve(v, x) * (mean / total)
+        size = xp.special.kve(v, x)
+        whole = (low + high) / (2 * _K_NODES) * total * xp.exp(v * start - v * (v / (radius + x)))
+        return xp.where(size == size, size, whole) * (mean / total)  # SciPy's is NaN from 1e9 on
 
     def near(v: Any, x: Any) -> Any:
         out = _differences(xp, "kve", v, x, order)

@@ -17,15 +17,6 @@ __all__ = ["entr", "kl_div", "rel_entr", "xlog1py", "xlogy"]
 _TINY = 1e-290  # quotients below have lost digits, or all
 
 
-def _both_zero(x: Any, y: Any) -> Any:
-    return op.logical_and(op.equal(x, 0), op.equal(y, 0))
-
-
-def _ratio(x: Any, y: Any) -> Any:
-    """Return ``x / y``, and 0 where both are 0."""
-    return x / op.where(_both_zero(x, y), 1, y)
-
-
 def _pairs() -> list[Sample]:
     shapes = [((), ()), ((3,), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((0, 2), (2,)), ((4, 1, 2), (3, 1))]
     return [*(sample(*pair) for pair in shapes), sample(Values([0.5, 1.0, 3.0]), Values([0.5, 1.5, 0.25]))]
@@ -35,9 +26,19 @@ def _logarithms() -> list[Sample]:
     return [*_pairs(), sample(Values([0.0, 0.0, -1.5]), Values([0.5, 2.0, 1.0]))]
 
 
+def _by_divisor(g: Any, x1: Any, x2: Any) -> Any:
+    return -g * op.fraction(op.fraction(x1, x2), x2)
+
+
+@elementwise(lambda g, x2: g / x2, _by_divisor, domain=((0.3, 2.0), (0.3, 2.0)), samples=_pairs)
+def _fraction(xp: Any, x1: Any, x2: Any) -> Any:
+    """``x1 / x2``, also 0 where both are 0: there the slopes are those along the axes, ``1 / x2`` and 0."""
+    return xp.divide(x1, xp.where((x1 == 0) & (x2 == 0), xp.ones_like(x2), x2))
+
+
 @elementwise(
     lambda g, x2: g * op.log(x2),
-    lambda g, x1, x2: g * _ratio(x1, x2),
+    lambda g, x1, x2: g * op.fraction(x1, x2),
     domain=((-2.0, 2.0), (0.2, 3.0)),
     samples=_logarithms,
 )
@@ -57,7 +58,7 @@ def xlogy(xp: Any, x1: Any, x2: Any) -> Any:
 
 @elementwise(
     lambda g, x2: g * op.log1p(x2),
-    lambda g, x1, x2: g * _ratio(x1, 1 + x2),
+    lambda g, x1, x2: g * op.fraction(x1, 1 + x2),
     domain=((-2.0, 2.0), (-0.8, 3.0)),
     samples=_logarithms,
 )
@@ -108,7 +109,7 @@ def _log_ratio(xp: Any, x1: Any, x2: Any) -> Any:
 
 @elementwise(
     lambda g, x1, x2: g * (op.log_ratio(x1, x2) + 1),
-    lambda g, x1, x2: -g * _ratio(x1, x2),
+    lambda g, x1, x2: -g * op.fraction(x1, x2),
     domain=((0.3, 2.0), (0.3, 2.0)),
     samples=_pairs,
     silent=True,
@@ -129,24 +130,23 @@ def rel_entr(xp: Any, x1: Any, x2: Any) -> Any:
 
 @elementwise(
     lambda g, x2: -g / x2,
-    lambda g, x1, x2: g * (x1 / x2 / x2),
+    lambda g, x1, x2: -_by_divisor(g, x1, x2),
     domain=((0.3, 2.0), (0.3, 2.0)),
     samples=_pairs,
 )
 def _relative_distance(xp: Any, x1: Any, x2: Any) -> Any:
-    """``(x2 - x1) / x2``; the rule of the quotient loses the digits of the slope where `x1` is small."""
-    return in_double(xp, lambda x1, x2: (x2 - x1) / x2, x1, x2)
+    """``(x2 - x1) / x2``, 1 where both are 0; `fraction` loses digits of the slope where `x1` is small."""
 
+    def evaluate(x1: Any, x2: Any) -> Any:
+        nothing = (x1 == 0) & (x2 == 0)
+        return xp.where(nothing, 1.0, (x2 - x1) / xp.where(nothing, 1.0, x2))
 
-@fused
-def _kl_by_second(g: Any, x1: Any, x2: Any) -> Any:
-    nothing = _both_zero(x1, x2)
-    return g * op.where(nothing, 1, op.relative_distance(x1, op.where(nothing, 1, x2)))
+    return in_double(xp, evaluate, x1, x2)
 
 
 @elementwise(
     lambda g, x1, x2: g * op.log_ratio(x1, x2),
-    _kl_by_second,
+    fused(lambda g, x1, x2: g * op.relative_distance(x1, x2)),
     domain=((0.3, 2.0), (0.3, 2.0)),
     samples=_pairs,
     silent=True,

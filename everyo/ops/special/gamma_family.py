@@ -12,6 +12,7 @@ from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.axes import as_integer
 from everyo.ops.families import elementwise, primitive
+from everyo.ops.known import anywhere
 from everyo.ops.reductions import inexact
 from everyo.ops.signatures import composed, explained
 from everyo.ops.special.domains import PAIRS
@@ -355,9 +356,32 @@ def _powers(y: Any, b: Any, m: int) -> Any:
     return difference * total
 
 
+def _sine(x: Any) -> Any:
+    """``sin(pi x)``, exactly 0 at whole numbers."""
+    return op.sin(math.pi * (x - 2 * op.round(0.5 * x)))
+
+
+def _beta_slope(g: Any, x1: Any, x2: Any, out: Any) -> Any:
+    """Return the slope in `x1`; at a zero, where the sum is 0, -1, ..., that of the reflected function.
+
+    This is ``beta(x2, 1 - total) sin(pi total) / sin(pi x1)``, by DLMF 5.5.3.
+    """
+    total = x1 + x2
+    zero = op.logical_and(op.equal(out, 0), op.logical_and(total <= 0, op.equal(total, op.floor(total))))
+    if isinstance(zero, Tensor) or anywhere(zero):
+        away = op.where(zero, 0.5, x1)
+        a, b = op.where(zero, x1, 0.5), op.where(zero, x2, 0.25)
+        rest = 1 - a - b
+        turn = op.polygamma_difference(rest, b, n=0) * _sine(a + b) / _sine(a)
+        slope = op.beta(b, rest) * (turn - math.pi * _sine(b) / _sine(a) ** 2)
+        regular = -out * op.polygamma_difference(away, op.where(zero, 0.5, x2), n=0)
+        return g * op.where(zero, slope, regular)
+    return g * (-out * op.polygamma_difference(x1, x2, n=0))
+
+
 @elementwise(
-    lambda g, x1, x2, out: g * (-out * op.polygamma_difference(x1, x2, n=0)),
-    lambda g, x1, x2, out: g * (-out * op.polygamma_difference(x2, x1, n=0)),
+    _beta_slope,
+    lambda g, x1, x2, out: _beta_slope(g, x2, x1, out),
     domain=(0.3, 4.0),
     silent=True,
 )
@@ -441,4 +465,5 @@ def multigammaln(x: Any, d: int, /) -> Tensor:
     for j in range(1, d):
         total = total + gammaln(x - j / 2)
     total = total + d * (d - 1) / 4 * math.log(math.pi)
-    return op.where(x > (d - 1) / 2, total, math.nan)
+    beyond = x - (d - 1) / 2  # a function of `x` in its place, so that its slope is NaN too
+    return op.where(beyond > 0, total, op.ndtri(op.where(beyond > 0, 0.5, beyond - 1)))

@@ -175,20 +175,14 @@ def huber(xp: Any, delta: Any, r: Any) -> Any:
     return real(xp, "huber", delta, r)
 
 
-def _radius(delta: Any, r: Any) -> Any:
-    """Return the hypotenuse of both; where both are 0 it stands in denominators alone, and is 1."""
-    radius = op.hypot(delta, r)
-    return op.where(op.equal(radius, 0), 1, radius)
-
-
 def _pseudo_by_delta(g: Any, delta: Any, r: Any) -> Any:
-    radius = _radius(delta, r)
-    ratio = r / (radius + delta)
-    return g * (ratio * ratio * (r / radius) * r * nan_where(op.less(delta, 0), delta))
+    total = op.hypot(delta, r) + delta
+    ratio = r / op.where(op.equal(total, 0), 1, total)
+    return g * (ratio * ratio * op.share(r, delta) * r * nan_where(op.less(delta, 0), delta))
 
 
 def _pseudo_by_r(g: Any, delta: Any, r: Any) -> Any:
-    return g * (r / _radius(delta, r) * delta * nan_where(op.less(delta, 0), delta))
+    return g * (op.share(r, delta) * delta * nan_where(op.less(delta, 0), delta))
 
 
 @elementwise(_pseudo_by_delta, _pseudo_by_r, domain=((0.4, 1.5), (-2.0, 2.0)), silent=True)

@@ -65,7 +65,7 @@ def _zeta(xp: Any, x: Any, q: Any, *, order: int = 0) -> Any:
         ]
 
     def evaluate(x: Any, q: Any) -> Any:
-        total = sum(power(q + k, x)[order] for k in range(_TERMS))
+        head = total = sum(power(q + k, x)[order] for k in range(_TERMS))
         y = q + _TERMS
         last = power(y, x)
         pole = [(-1.0) ** k / (x - 1) ** (k + 1) for k in range(order + 1)]
@@ -76,6 +76,7 @@ def _zeta(xp: Any, x: Any, q: Any, *, order: int = 0) -> Any:
             total = total + number / math.factorial(2 * j) * term / y ** (2 * j - 1)
             for step in (2 * j - 1, 2 * j):
                 rising = times([*rising, *[0.0] * (order + 1)], [x + step, 1.0])
+        total = xp.where(last[0] == 0, head, total)  # the factors of what has vanished overflow
         return xp.where((x > 1) & (q > 0), total * math.factorial(order), math.nan)
 
     return in_double(xp, evaluate, x, q)
