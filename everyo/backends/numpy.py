@@ -41,6 +41,7 @@ from everyo.backends.shortcuts import (
     broadcast_to,
     diagonal,
     flip,
+    holds_nan,
     matrix_transpose,
     permute_dims,
     ravel,
@@ -109,6 +110,7 @@ class NumpyBackend:
     def __init__(self) -> None:
         self.xp = SimpleNamespace(**{k: v for k, v in vars(np).items() if not k.startswith("_")})
         self.xp.materialize = materialize
+        self.xp.holds_nan = holds_nan
         self.xp.where_positive = where_positive
         self.xp.matrix_transpose, self.xp.reshape = matrix_transpose, reshape
         self.xp.permute_dims, self.xp.swapaxes = permute_dims, swapaxes

@@ -110,3 +110,10 @@ def argsort(x: Any, axis: int = -1, stable: bool = False) -> Any:
     order.sort()
     order -= first
     return order
+
+
+def holds_nan(x: Any) -> bool:
+    """Whether an element is NaN: then the largest one is."""
+    if x.dtype.kind == "f":
+        return x.size > 0 and math.isnan(np.maximum.reduce(x, None))
+    return x.dtype.kind == "c" and bool(np.isnan(x).any())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from everyo.core.device import Backend
+from everyo.core.device import Backend, backend_of
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
@@ -74,7 +74,8 @@ def holds_nan(cotangents: Sequence[Any]) -> bool:
                 return True
             else:
                 data = data.below
-        if data is not None and bool(op.any(op.isnan(data))):
+        backend = backend_of(data)
+        if backend is not None and backend.xp.holds_nan(data):
             return True
     return False
 
