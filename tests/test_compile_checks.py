@@ -7,6 +7,9 @@ import everyo as eo
 from everyo.ops import known
 from tests.compiling import agree
 
+
+from tests.compiling import agree, same
+
 X = eo.asarray(np.arange(5.0))
 ZEROS = eo.zeros(5, dtype="float64")
 LOGITS = eo.asarray(np.array([[1.0, 2.0, 5.0], [0.0, 1.0, 0.0]]))
@@ -148,6 +151,14 @@ def test_roots_of_a_polynomial_whose_first_coefficient_is_zero():
     agree(f(number([1.0, -3.0, 2.0])), eo.roots(number([1.0, -3.0, 2.0])))
     with pytest.raises(eo.CompileError, match="the first coefficient is 0"):
         f(number([0.0, 1.0, -3.0]))
+    for p in ([0.0, 1.0, 2.0], [1.0, -3.0, 2.0], [0.0, 0.0, 5.0]):  # constants are known
+        same(lambda x, p=p: eo.roots(p) * x[0], number([2.0, 1.0]))
+        same(lambda x, p=p: eo.roots(eo.tensor(p) * 2) * x[0], number([2.0, 1.0]))
+    with (
+        pytest.warns(RuntimeWarning),
+        pytest.raises(eo.LinAlgError, match="the first of each polynomial"),
+    ):
+        eo.vmap(eo.roots)(number([[0.0, 1.0, 2.0], [1.0, 2.0, 3.0]]))
 
 
 @pytest.mark.parametrize("held", [True, False])

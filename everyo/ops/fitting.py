@@ -6,7 +6,8 @@ from typing import Any
 
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
-from everyo.errors import ArgumentError, CompileError, ShapeError, describe
+from everyo.core.traced import staged
+from everyo.errors import ArgumentError, CompileError, LinAlgError, ShapeError, describe
 from everyo.ops.axes import as_flag, as_integer, is_one_of
 from everyo.ops.contraction import outer
 from everyo.ops.creation import as_tensor, as_tensors, weak
@@ -184,8 +185,10 @@ def roots(p: Any, /) -> Tensor:
     p = not_half(inexact(coefficients(p, "roots")), "roots")
     values = held(p, "roots")
     if values is not None:
-        lead = op.equal(op.cumsum(op.not_equal(values, 0), axis=0, reverse=False), 0)
-        p = op.getitem(p, index=(slice(int(op.count_nonzero(lead, axis=None, keepdims=False)), None),))
+        with staged(None):
+            lead = op.equal(op.cumsum(op.not_equal(values, 0), axis=0, reverse=False), 0)
+            zeros = int(op.count_nonzero(lead, axis=None, keepdims=False))
+        p = op.getitem(p, index=(slice(zeros, None),))
     elif p.size:
         look(_check_degree, op.getitem(p, index=(0,)))
     n = p.size - 1
@@ -194,7 +197,20 @@ def roots(p: Any, /) -> Tensor:
         return op.astype(op.getitem(p, index=(slice(0, 0),)), dtype=wide)
     row = -op.getitem(p, index=(slice(1, None),)) / op.getitem(p, index=(slice(0, 1),))
     below = p.backend.asarray(p.backend.xp.eye(n - 1, n), p.dtype, p.device)
-    return eigvals(op.concat(op.reshape(row, shape=(1, n)), as_tensor(below), axis=0))
+    companion = op.concat(op.reshape(row, shape=(1, n)), as_tensor(below), axis=0)
+    if values is not None:
+        return eigvals(companion)
+    try:
+        return eigvals(companion)
+    except LinAlgError as error:  # of a batch, at whose first coefficients nobody has looked
+        raise LinAlgError(
+            "a polynomial has no companion matrix",
+            operation="roots",
+            inputs=describe(p),
+            expected="finite coefficients, in a batch the first of each polynomial other than 0",
+            found="a first coefficient of 0, a NaN or an infinity",
+            remedy="leave out leading zeros, or call roots for one polynomial at a time",
+        ) from error
 
 
 def _check_degree(first: Any) -> None:

@@ -20,11 +20,15 @@ def is_known(x: Tensor) -> bool:
 
 
 def held(x: Tensor, operation: str) -> Any:
-    """Return the array of a tensor, also of one that is differentiated; None for a batch, or in a program."""
+    """Return the array of a tensor, also of one that is differentiated.
+
+    None for a batch, and in a program for what does not follow from constants alone.
+    """
     if is_known(x):
         return x.data
-    if staging.get() is not None:
-        return None
+    tracer = staging.get()
+    if tracer is not None:
+        return None if _in_batch(x) else tracer.constant_array(tracer.beneath(x))
     try:
         return x.concrete(operation)
     except EveryOError:
