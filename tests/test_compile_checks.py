@@ -5,9 +5,6 @@ import pytest
 
 import everyo as eo
 from everyo.ops import known
-from tests.compiling import agree
-
-
 from tests.compiling import agree, same
 
 X = eo.asarray(np.arange(5.0))
