@@ -255,15 +255,32 @@ def test_conditions_in_a_matrix():
 @pytest.mark.parametrize("order", ["A", "K", "a"])
 def test_orders_that_memory_decides(order):
     x = np.arange(6.0).reshape(2, 3)
-    np.testing.assert_array_equal(np.ravel(eo.asarray(x), order).numpy(), np.ravel(x, order))
-    np.testing.assert_array_equal(np.ravel(eo.asarray(x[0]), order).numpy(), np.ravel(x[0], order))
-    for turned in (eo.asarray(np.asfortranarray(x)), eo.asarray(x).T):
-        with pytest.raises(eo.UnsupportedOperationError, match="memory"):
-            np.ravel(turned, order)
-    if order.upper() == "A":
-        np.testing.assert_array_equal(np.reshape(eo.asarray(x), (3, 2), order).numpy(), x.reshape(3, 2))
-        with pytest.raises(eo.UnsupportedOperationError, match="memory"):
-            np.reshape(eo.asarray(np.asfortranarray(x)), (3, 2), order)
+    for alike in (x[0], x[:1], x[:, 1:2], np.array(1.0), x[None, :, 0], x[:0]):
+        found = np.ravel(eo.asarray(alike), order).numpy()
+        np.testing.assert_array_equal(found, np.ravel(alike, order))
+        if order.upper() == "A":
+            found = np.reshape(eo.asarray(alike), (1, -1) if alike.size else (0, 2), order).numpy()
+            np.testing.assert_array_equal(found, alike.reshape(found.shape))
+
+
+@pytest.mark.parametrize("order", ["A", "K"])
+def test_an_order_that_memory_decides_is_refused(order):
+    """A tensor does not know how NumPy would have laid out what it was computed from."""
+    x = np.arange(6.0).reshape(2, 3)
+    for make in (
+        eo.asarray,
+        lambda a: eo.asarray(np.asfortranarray(a)),
+        lambda a: eo.asarray(a).T,
+        lambda a: eo.asarray(a).copy("F"),
+        lambda a: np.copy(eo.asarray(a), "F"),
+        lambda a: np.ones_like(eo.asarray(a).T) * eo.asarray(a).T,
+        lambda a: np.empty_like(eo.asarray(a), order="F") * 0 + eo.asarray(a),
+    ):
+        for call in (lambda a: a.ravel(order), lambda a: a.flatten(order), lambda a: np.ravel(a, order)):
+            with pytest.raises(eo.UnsupportedOperationError, match="memory"):
+                call(make(x))
+        with pytest.raises(eo.UnsupportedOperationError):
+            make(x).reshape(6, order=order)
 
 
 def test_orders_by_name():

@@ -32,7 +32,7 @@ CALLS = {
     "take wrap": (lambda x: np.take(x, [0, 5, -1], mode="wrap"), M),
     "take clip": (lambda x: np.take(x, [-2, 7], axis=1, mode="clip"), M),
     "sort": (lambda x: np.sort(x, kind="stable", axis=0), M),
-    "ravel": (lambda x: np.ravel(x, "K"), M),
+    "ravel": (lambda x: np.ravel(x, "F"), M),
     "linspace of vectors": (lambda x: np.linspace(x[0], x[1], 5), M),
     "linspace as long as they": (lambda x: np.linspace(x[0], 2.0, 4), M),
     "linspace along the last": (lambda x: np.linspace(x[0], x, 3, axis=-1, endpoint=False), M),

@@ -13,10 +13,12 @@ from everyo.ops.transposition import transpose
 
 
 def _is_fortran(x: Tensor, order: Any, name: str) -> bool:
-    """Whether the first axis counts fastest; refuse an order that the memory of a tensor would decide."""
+    """Whether the first axis counts fastest; refuse an order that the memory of a tensor would decide.
+
+    How NumPy would have laid out what a tensor was computed from cannot be seen in its own memory.
+    """
     known = order.upper() if isinstance(order, str) else None
-    flags = getattr(x.data, "flags", None)
-    plain = x.ndim < 2 or (flags is not None and flags.c_contiguous)
+    plain = x.size == 0 or sum(length > 1 for length in x.shape) < 2
     by_memory = known == "A" or (known == "K" and not name.endswith("reshape"))
     if known in ("C", "F") or (by_memory and plain):
         return known == "F"
