@@ -306,7 +306,7 @@ def power(xp: Any, x1: Any, x2: Any) -> Any:
 
 
 # At 0 the slope is infinite, as calculus says; the engine makes nothing of it where no cotangent comes in.
-@elementwise(fused(lambda g, out: over(g, 2 * out)), domain=(0.2, 2.0), silent=True)
+@elementwise(fused(lambda g, x, out: over(g, 2 * out)), domain=(0.2, 2.0), silent=True)
 def sqrt(xp: Any, x: Any) -> Any:
     """Square root, elementwise: ``d sqrt(x) = dx / (2 sqrt(x))``, infinite at 0.
 
@@ -320,7 +320,7 @@ def sqrt(xp: Any, x: Any) -> Any:
 
 
 # The cube of the result may leave the range.
-@elementwise(fused(lambda g, out: -0.5 * g * out * out * out), domain=(0.5, 2.0), silent=True)
+@elementwise(fused(lambda g, x, out: -0.5 * g * out * out * out), domain=(0.5, 2.0), silent=True)
 def rsqrt(xp: Any, x: Any) -> Any:
     """Reciprocal square root ``1 / sqrt(x)``, elementwise: ``d rsqrt(x) = -dx / (2 x sqrt(x))``.
 

@@ -43,7 +43,7 @@ def cos(xp: Any, x: Any) -> Any:
     return xp.cos(x)
 
 
-@elementwise(fused(lambda g, out: g * (1 + out * out)), domain=(-1.2, 1.2), silent=True)
+@elementwise(fused(lambda g, x, out: g * (1 + out * out)), domain=(-1.2, 1.2), silent=True)
 def tan(xp: Any, x: Any) -> Any:
     """Tangent, elementwise: ``d tan(x) = (1 + tan(x)**2) dx``.
 

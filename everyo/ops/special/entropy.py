@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from everyo.backends.accelerated import fused
+from everyo.core.dtypes import float64
 from everyo.core.registry import op
 from everyo.core.samples import Sample, Values, sample
 from everyo.ops.families import elementwise
@@ -33,6 +34,8 @@ def _by_divisor(g: Any, x1: Any, x2: Any) -> Any:
 @elementwise(lambda g, x2: g / x2, _by_divisor, domain=((0.3, 2.0), (0.3, 2.0)), samples=_pairs)
 def _fraction(xp: Any, x1: Any, x2: Any) -> Any:
     """``x1 / x2``, also 0 where both are 0: there the slopes are those along the axes, ``1 / x2`` and 0."""
+    dtype = xp.result_type(x1, x2)
+    x1, x2 = (xp.asarray(x, dtype=dtype if dtype.kind in "fc" else float64) for x in (x1, x2))
     return xp.divide(x1, xp.where((x1 == 0) & (x2 == 0), xp.ones_like(x2), x2))
 
 

@@ -18,7 +18,7 @@ SQRT_HALF, SQRT_TAU, SQRT_TWO_OVER_PI = math.sqrt(0.5), math.sqrt(2 * math.pi), 
 _TURNS = ((1.5, 4.0, 90), (4.0, math.inf, 16))  # in these ranges the continued fraction has so many steps
 
 
-@elementwise(lambda g, out: g * (HALF_SQRT_PI * op.exp(out * out)), domain=(-0.9, 0.9), silent=True)
+@elementwise(lambda g, x, out: g * (HALF_SQRT_PI * op.exp(out * out)), domain=(-0.9, 0.9), silent=True)
 def erfinv(xp: Any, x: Any) -> Any:
     """Inverse of `erf`, elementwise: ``d erfinv(x) = sqrt(pi) / 2 exp(erfinv(x)**2) dx``.
 
@@ -33,7 +33,7 @@ def erfinv(xp: Any, x: Any) -> Any:
     return real(xp, "erfinv", x)
 
 
-@elementwise(lambda g, out: g * (-HALF_SQRT_PI * op.exp(out * out)), domain=(0.1, 1.9), silent=True)
+@elementwise(lambda g, x, out: g * (-HALF_SQRT_PI * op.exp(out * out)), domain=(0.1, 1.9), silent=True)
 def erfcinv(xp: Any, x: Any) -> Any:
     """Inverse of `erfc`, elementwise: ``d erfcinv(x) = -sqrt(pi) / 2 exp(erfcinv(x)**2) dx``.
 
@@ -209,7 +209,7 @@ def log_ndtr(xp: Any, x: Any) -> Any:
     return real(xp, "log_ndtr", x)
 
 
-@elementwise(lambda g, out: g * (SQRT_TAU * op.exp(0.5 * out * out)), domain=(0.1, 0.9), silent=True)
+@elementwise(lambda g, x, out: g * (SQRT_TAU * op.exp(0.5 * out * out)), domain=(0.1, 0.9), silent=True)
 def ndtri(xp: Any, x: Any) -> Any:
     """Inverse of `ndtr`, elementwise: ``d ndtri(x) = sqrt(2 pi) exp(ndtri(x)**2 / 2) dx``.
 

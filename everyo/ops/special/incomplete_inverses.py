@@ -13,14 +13,16 @@ __all__ = ["betaincinv", "gammainccinv", "gammaincinv"]
 _GAMMA = ((0.5, 4.0), (0.1, 0.9))
 _BETA = ((0.5, 4.0), (0.5, 4.0), (0.1, 0.9))
 
+# The rules read y, too, so that one that is NaN is known to be given.
 
-def _gamma_by_a(g: Any, a: Any, out: Any) -> Any:
+
+def _gamma_by_a(g: Any, a: Any, y: Any, out: Any) -> Any:
     """By the implicit function rule; at the ends 0 stays 0, and what is infinite has an infinite slope."""
     end = op.logical_or(op.equal(out, 0), op.isinf(out))
     return g * op.where(end, out, -op.gammainc_by_a(a, out, order=1) / op.gamma_density(a, out))
 
 
-@elementwise(_gamma_by_a, lambda g, a, out: g / op.gamma_density(a, out), domain=_GAMMA, silent=True)
+@elementwise(_gamma_by_a, lambda g, a, y, out: g / op.gamma_density(a, out), domain=_GAMMA, silent=True)
 def gammaincinv(xp: Any, a: Any, y: Any) -> Any:
     """Inverse of `gammainc` in its second argument: the x with ``gammainc(a, x) = y``, elementwise.
 
@@ -36,7 +38,7 @@ def gammaincinv(xp: Any, a: Any, y: Any) -> Any:
     return real(xp, "gammaincinv", a, y)
 
 
-@elementwise(_gamma_by_a, lambda g, a, out: -g / op.gamma_density(a, out), domain=_GAMMA, silent=True)
+@elementwise(_gamma_by_a, lambda g, a, y, out: -g / op.gamma_density(a, out), domain=_GAMMA, silent=True)
 def gammainccinv(xp: Any, a: Any, y: Any) -> Any:
     """Inverse of `gammaincc` in its second argument: the x with ``gammaincc(a, x) = y``, elementwise.
 
@@ -60,9 +62,9 @@ def _beta_slope(a: Any, b: Any, out: Any, i: int, j: int) -> Any:
 
 
 @elementwise(
-    lambda g, a, b, out: g * _beta_slope(a, b, out, 1, 0),
-    lambda g, a, b, out: g * _beta_slope(a, b, out, 0, 1),
-    lambda g, a, b, out: g / op.beta_density(a, b, out),
+    lambda g, a, b, y, out: g * _beta_slope(a, b, out, 1, 0),
+    lambda g, a, b, y, out: g * _beta_slope(a, b, out, 0, 1),
+    lambda g, a, b, y, out: g / op.beta_density(a, b, out),
     domain=_BETA,
     silent=True,
 )

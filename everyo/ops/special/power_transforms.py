@@ -105,7 +105,7 @@ def _inverse_slope(value: Any, lmbda: Any) -> Any:
 
 
 @elementwise(
-    lambda g, lmbda, out: g * _inverse_slope(out, lmbda),
+    lambda g, y, lmbda, out: g * _inverse_slope(out, lmbda),
     lambda g, y, lmbda, out: g * (out * (y * y * op.log_quotient(1 + lmbda * y, order=1))),
     domain=_INVERSE,
     silent=True,
