@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from everyo.core.device import Backend, backend_of
+from everyo.core.operands import WEAK
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
@@ -83,10 +84,11 @@ def holds_nan(cotangents: Sequence[Any]) -> bool:
 def telling(primitive: Primitive, saved: Sequence[Any], results: Iterable[bool]) -> list[Any]:
     """Return the residuals whose NaN says that an operand is NaN; `results` tells which are the result.
 
-    A result is not among them where it may be NaN at numbers, as that of ``sqrt`` at -1: there the rule makes
-    a NaN without a flag, so that the operation is marked as silent.
+    A result may be NaN at numbers, as that of ``sqrt`` at -1, and tells nothing where the operands do.
     """
-    return [x for x, result in zip(saved, results) if not (result and primitive.silent)]
+    operands = [x for x, result in zip(saved, results) if not result]
+    read = sum(hasattr(x, "dtype") or type(x) in WEAK for x in operands)
+    return operands if primitive.silent or read == len(primitive.input_names) else [*saved]
 
 
 def repair(

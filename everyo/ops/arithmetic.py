@@ -254,7 +254,6 @@ def _power_samples() -> list[Sample]:
     domain=((0.5, 2.0), (-2.0, 2.0)),
     samples=_power_samples,
     keeps_scalars=True,
-    silent=True,
 )
 def power(xp: Any, x1: Any, x2: Any) -> Any:
     """Power ``x1**x2``, elementwise.
