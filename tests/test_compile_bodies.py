@@ -257,3 +257,17 @@ def test_captured_values_are_printed_in_a_body(capsys):
 
     assert eo.compile(f)(eo.ones(2)).item() == 6.0
     assert capsys.readouterr().out == "x is [1. 1.]\n" * 2
+
+
+def test_what_a_body_keeps_where_no_name_leads_is_found_at_the_end():
+    kept = np.empty(1, object)
+
+    def f(x):
+        def body(i, c):
+            kept[0] = c * 2
+            return c + x
+
+        return eo.fori_loop(0, 2, body, x)
+
+    with pytest.raises(CompileError, match="keeps a computed tensor"):
+        eo.compile(f)(eo.ones(2))
