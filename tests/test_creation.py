@@ -237,3 +237,15 @@ def test_lists_of_integers_on_both_sides_of_the_signed_range():
         with pytest.raises(eo.errors.ArgumentError, match="range"):
             eo.asarray(values, dtype=dtype)
     assert eo.asarray([0.5, 2.0], dtype="int64").tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("k", [-(2**70), -(2**63), -3, -2, 0, 2, 3, 2**63, 2**70])
+def test_diagonals_of_any_number(k):
+    a, near = np.arange(6.0).reshape(2, 3), max(min(k, 9), -9)
+    x = eo.asarray(a)
+    assert eo.eye(2, 3, k=k).tolist() == np.eye(2, 3, near).tolist()
+    assert eo.tri(2, 3, k).tolist() == np.tri(2, 3, near).tolist()
+    for ours, theirs in ((eo.tril, np.tril), (eo.triu, np.triu)):
+        assert ours(x, k=k).tolist() == theirs(a, near).tolist()
+    for ours, theirs in ((eo.tril_indices, np.tril_indices), (eo.triu_indices, np.triu_indices)):
+        assert [i.tolist() for i in ours(2, k, 3)] == [i.tolist() for i in theirs(2, near, 3)]

@@ -53,6 +53,11 @@ def normalize_axis(axis: int, ndim: int, operation: str) -> int:
     return position % ndim
 
 
+def as_diagonal(k: Any, rows: int, columns: int, operation: str) -> int:
+    """Return which diagonal an integer of any size names; beyond the last ones, one that has no elements."""
+    return min(max(as_integer(k, "k", operation, unbounded=True), -rows), columns)
+
+
 def as_integer(value: Any, name: str, operation: str, unbounded: bool = False) -> int:
     """Return a parameter that must be one integer; DTypeError for anything else.
 

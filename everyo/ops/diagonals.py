@@ -11,7 +11,7 @@ from everyo.core.registry import op
 from everyo.core.samples import sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ShapeError, describe
-from everyo.ops.axes import as_integer, normalize_axis
+from everyo.ops.axes import as_diagonal, as_integer, normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear
 from everyo.ops.shape import broadcast_to
@@ -69,7 +69,8 @@ def tril(x: Any, /, k: int = 0) -> Tensor:
     [[1. 0.]
      [1. 1.]]
     """
-    return apply(_tril, (_triangular(x, "tril"),), {"k": as_integer(k, "k", "tril")})
+    x = _triangular(x, "tril")
+    return apply(_tril, (x,), {"k": as_diagonal(k, x.shape[-2], x.shape[-1], "tril")})
 
 
 @explained
@@ -102,7 +103,8 @@ def triu(x: Any, /, k: int = 0) -> Tensor:
     [[0. 1.]
      [0. 0.]]
     """
-    return apply(_triu, (_triangular(x, "triu"),), {"k": as_integer(k, "k", "triu")})
+    x = _triangular(x, "triu")
+    return apply(_triu, (x,), {"k": as_diagonal(k, x.shape[-2], x.shape[-1], "triu")})
 
 
 def _triangular(x: Any, operation: str) -> Tensor:

@@ -13,7 +13,7 @@ from everyo.core.registry import op
 from everyo.core.samples import Integers, sample
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, IndexingError, ShapeError, describe
-from everyo.ops.axes import as_flag, as_integer, as_items, is_one_of, normalize_shape
+from everyo.ops.axes import as_diagonal, as_flag, as_integer, as_items, is_one_of, normalize_shape
 from everyo.ops.creation import as_tensor, fresh
 from everyo.ops.families import primitive
 from everyo.ops.signatures import composed, explained
@@ -106,7 +106,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tens
 
 def _triangle(name: str, n: Any, k: Any, m: Any, device: str | None = None) -> tuple[Tensor, Tensor]:
     rows, columns = normalize_shape((n, n if m is None else m), name)
-    return _made(name, rows, as_integer(k, "k", name), columns, device=device)  # type: ignore[return-value]
+    return _made(name, rows, as_diagonal(k, rows, columns, name), columns, device=device)  # type: ignore[return-value]
 
 
 def _matrix(x: Any, operation: str) -> Tensor:

@@ -10,7 +10,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError
 from everyo.ops.arithmetic import power
-from everyo.ops.axes import as_integer, normalize_shape
+from everyo.ops.axes import as_diagonal, as_integer, normalize_shape
 from everyo.ops.creation import as_tensor, as_tensors, made
 from everyo.ops.known import everywhere, look
 from everyo.ops.ranges import arange, doubled, is_plain, linspace
@@ -224,5 +224,5 @@ def tri(
     sizes = as_integer(N, "N", "tri"), as_integer(N if M is None else M, "M", "tri")
     rows, columns = normalize_shape(sizes, "tri")
     wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
-    array = backend.xp.tri(rows, columns, as_integer(k, "k", "tri"), wanted)
+    array = backend.xp.tri(rows, columns, as_diagonal(k, rows, columns, "tri"), wanted)
     return made(backend.asarray(array, None, place), False, "tri")

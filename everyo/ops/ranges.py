@@ -18,7 +18,7 @@ from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.core.traced import is_number
 from everyo.errors import ArgumentError
-from everyo.ops.axes import as_flag, as_integer, normalize_shape
+from everyo.ops.axes import as_diagonal, as_flag, as_integer, normalize_shape
 from everyo.ops.creation import as_tensors, made, number, real_number
 from everyo.ops.reductions import inexact
 from everyo.ops.signatures import composed, explained
@@ -288,5 +288,5 @@ def eye(
     backend, place = backend_for(device)
     rows, columns = normalize_shape((n_rows, n_rows if n_cols is None else n_cols), "eye")
     wanted = get_default_dtype() if dtype is None else as_dtype(dtype)
-    array = backend.xp.eye(rows, columns, k=as_integer(k, "k", "eye"), dtype=wanted)
+    array = backend.xp.eye(rows, columns, k=as_diagonal(k, rows, columns, "eye"), dtype=wanted)
     return made(backend.asarray(array, None, place), requires_grad, "eye")
