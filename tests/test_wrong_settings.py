@@ -226,9 +226,7 @@ SIZES = {
     "segment_max": lambda: eo.segment_max(V, I, num_segments=HUGE),
     "array_split": lambda: eo.array_split(V, HUGE),
     "tri": lambda: eo.tri(HUGE),
-    "tri beside": lambda: eo.tri(2, k=HUGE),
     "tril_indices": lambda: eo.tril_indices(HUGE),
-    "triu_indices_from": lambda: eo.triu_indices_from(M, k=-HUGE),
     "zeros": lambda: eo.zeros(HUGE),
     "isclose": lambda: eo.isclose(V, V, rtol=10**400),
 }

@@ -383,6 +383,12 @@ def _beta_slope(g: Any, x1: Any, x2: Any, out: Any) -> Any:
     _beta_slope,
     lambda g, x1, x2, out: _beta_slope(g, x2, x1, out),
     domain=(0.3, 4.0),
+    samples=lambda: [
+        *(sample(*pair) for pair in PAIRS),
+        sample(
+            Values([-2.5, -0.5, 0.25, -1.3]), Values([2.5, 0.5, -1.25, -0.7])
+        ),  # zeros, at poles of the sum
+    ],
     silent=True,
 )
 def beta(xp: Any, x1: Any, x2: Any) -> Any:
