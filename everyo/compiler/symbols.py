@@ -59,7 +59,8 @@ class Symbol(Traced):
         return self.value.dtype
 
     def concrete(self, operation: str) -> Any:
-        made = self.interpreter.constant_array(self.value)  # type: ignore[attr-defined]
+        tracer: Any = self.interpreter
+        made = tracer.constant_array(self.value)
         if made is not None:
             return made
         raise CompileError(
@@ -75,3 +76,10 @@ class Symbol(Traced):
 def stand_in(value: Any) -> Any:
     """Return an array of a value's shape and dtype, all of it one element, zero."""
     return np.broadcast_to(np.zeros((), value.dtype), tuple(value.shape))
+
+
+def at_bottom(x: Any) -> Symbol | None:
+    """Return the symbol on which a value of any transformations stands, or None."""
+    while isinstance(x, (Tensor, Traced)) and not isinstance(x, Symbol):
+        x = x.data if isinstance(x, Tensor) else x.below
+    return x if isinstance(x, Symbol) else None

@@ -25,7 +25,7 @@ from everyo.compiler.infer import infer
 from everyo.compiler.items import Items
 from everyo.compiler.meeting import ends, in_dtype, in_own, met
 from everyo.compiler.raw import RawData, refuse
-from everyo.compiler.symbols import Symbol, stand_in, tensor_of
+from everyo.compiler.symbols import Symbol, at_bottom, stand_in, tensor_of
 from everyo.compiler.values import Values
 from everyo.core.copying import same_value
 from everyo.core.dispatch import apply, carries_gradient, record, recorded
@@ -370,20 +370,16 @@ class Tracer(Interpreter):
 
     def beneath(self, x: Any) -> Value | None:
         """Return the value of this graph at the bottom of a tensor of any transformation, or None."""
-        data = x
-        while isinstance(data, (Tensor, Traced)) and not isinstance(data, Symbol):
-            data = data.data if isinstance(data, Tensor) else data.below
-        if not isinstance(data, Symbol):
-            return None
-        return data.value if data.interpreter is self else self._outer(wrap(data))
+        symbol = at_bottom(x)
+        return None if symbol is None else self.operand(tensor_of(symbol))
 
     def primal(self, x: Any) -> Value | None:
         """Return a value of this graph that has the elements of an operand, and none of its derivatives."""
+        value = self.beneath(x)
+        if value is not None:
+            return value
         while isinstance(getattr(x, "data", x), Traced):
-            data = x.data if isinstance(x, Tensor) else x
-            if isinstance(data, Symbol):
-                return self.operand(tensor_of(data))
-            x = data.below
+            x = (x.data if isinstance(x, Tensor) else x).below
         return self.operand(x)
 
     def python(self, function: Callable[..., Any], values: Sequence[Value]) -> None:
@@ -488,9 +484,8 @@ class Tracer(Interpreter):
 
     def _made_within(self, data: Any) -> bool:
         """Whether the function has made what a tensor was before, if of values of the trace around alone."""
-        while isinstance(data, (Tensor, Traced)) and not isinstance(data, Symbol):
-            data = data.data if isinstance(data, Tensor) else data.below
-        return isinstance(data, Symbol) and any(made() is data for made in self.made[self._before :])
+        symbol = at_bottom(data)
+        return symbol is not None and any(made() is symbol for made in self.made[self._before :])
 
     def _known(self, x: Any, dtype: Any = None) -> Value:
         value = self.operand(x, dtype)

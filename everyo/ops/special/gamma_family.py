@@ -385,9 +385,7 @@ def _beta_slope(g: Any, x1: Any, x2: Any, out: Any) -> Any:
     domain=(0.3, 4.0),
     samples=lambda: [
         *(sample(*pair) for pair in PAIRS),
-        sample(
-            Values([-2.5, -0.5, 0.25, -1.3]), Values([2.5, 0.5, -1.25, -0.7])
-        ),  # zeros, at poles of the sum
+        sample(Values([-2.5, -0.5, 0.25, -1.3]), Values([2.5, 0.5, -1.25, -0.7])),  # where it is 0
     ],
     silent=True,
 )
