@@ -98,6 +98,17 @@ def test_loops_in_place_of_ufuncs_agree_with_numpy(name, dtype, served):
     assert ulps(found, getattr(np, name)(x.astype(np.float64))) <= 2.5
 
 
+def test_loops_in_place_of_ufuncs_are_called_as_ufuncs(served):
+    """Which of them are in place depends on the processor: kernels are written for ufuncs."""
+    for name in ("exp", "log", "sin"):
+        ufunc, x = getattr(np, name), draw(1, N, low=0.1, high=9)
+        expected, function = ufunc(x), accelerated.instead_of(ufunc)
+        assert function(x, out=x) is x
+        np.testing.assert_array_equal(x, expected)
+        assert function(0.5) == ufunc(0.5)
+    assert served == []
+
+
 SLOPES = {
     "relu": lambda x: x > 0,
     "sigmoid": lambda x: np.exp(-x) / (1 + np.exp(-x)) ** 2,

@@ -154,3 +154,22 @@ def test_integers_and_axes():
         eo.softmax(eo.tensor(2.0))
     with pytest.raises(TypeError):
         eo.softmax(eo.ones(2), dim=0)
+
+
+@pytest.mark.parametrize(("dtype", "power"), [("float64", 15), ("float32", 6)])
+@pytest.mark.parametrize("shape", [(1, 4), (3, 4), (40000, 4)])  # the last by a kernel of its own
+def test_a_sum_near_one_has_a_logarithm_with_all_digits(dtype, power, shape):
+    row = np.array([-25.0, 0.0, -60.0, -31.5], dtype)
+    with mpmath.workdps(60):
+        exact = float(mpmath.log1p(mpmath.fsum(mpmath.exp(float(v)) for v in row if v)))
+    x = eo.asarray(np.broadcast_to(row, shape).copy())
+    bound = {"rtol": 10.0**-power, "atol": 0}
+    for logsumexp in (eo.logsumexp, eo.compile(eo.logsumexp)):
+        np.testing.assert_allclose(logsumexp(x, axis=1).numpy(), exact, **bound)
+    for log_softmax in (eo.log_softmax, eo.compile(eo.log_softmax)):
+        found = log_softmax(x, axis=1).numpy()
+        np.testing.assert_allclose(found[:, 1], -exact, **bound)
+        np.testing.assert_allclose(found[:, 0], row[0], **bound)
+    logits = eo.asarray(row[None])
+    loss = eo.nn.functional.cross_entropy(logits, eo.tensor([1]))
+    np.testing.assert_allclose(loss.numpy(), exact, **bound)

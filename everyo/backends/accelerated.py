@@ -128,16 +128,17 @@ def fused(rule: Callable[..., Any], loop: Callable[..., Any] | None = None) -> C
     return computed
 
 
-def instead_of(ufunc: np.ufunc, dtypes: str = "fd") -> Callable[[Any], Any]:
+def instead_of(ufunc: np.ufunc, dtypes: str = "fd") -> Callable[..., Any]:
     """Return a ufunc of one operand that leaves large arrays of some dtypes to a generated loop."""
     name = ufunc.__name__
 
-    def evaluate(x: Any) -> Any:
-        if x.size >= LARGE and x.dtype.char in dtypes:
+    def evaluate(x: Any, out: Any = None) -> Any:
+        large = out is None and getattr(x, "size", 1) >= LARGE  # a rule may read a Python number
+        if large and x.dtype.char in dtypes:
             found = elementwise(name, x)
             if found is not None:
                 return found
-        return ufunc(x)
+        return ufunc(x, out=out)
 
     return evaluate
 

@@ -97,6 +97,20 @@ class Row:
         """Return the exponentials of elements of the first operand, taken from the largest of the row."""
         return lambda i: self.apply("exp", self.apply("subtract", self.read(0, i), top))
 
+    def log_total(self, top: str) -> str:
+        """Return the logarithm of the sum of these, with all digits where it is near 0."""
+        f = self.f
+        zero, one = literal(0, self.dtype), literal(1, self.dtype)
+        weight = self.exp_below(top)
+
+        def is_largest(i: Index) -> str:
+            return self.apply("equal", self.read(0, i), top)
+
+        others = self.wide(lambda i: self.apply("where", is_largest(i), zero, weight(i)))
+        count = self.wide(lambda i: self.apply("where", is_largest(i), one, zero))
+        excess = f.make(f"fadd double {others}, {f.make(f'fsub double {count}, {literal(1, DOUBLE)}')}")
+        return self.narrowed(scalar.apply(f, "log1p", (excess,), DOUBLE, DOUBLE))
+
 
 def _softmax(row: Row) -> None:
     top = row.largest()
@@ -114,13 +128,13 @@ def _softmax(row: Row) -> None:
 
 def _log_softmax(row: Row) -> None:
     top = row.largest()
-    total = row.apply("log", row.total(row.exp_below(top)))
+    total = row.log_total(top)
     row.write(1, lambda i: row.apply("subtract", row.apply("subtract", row.read(0, i), top), total))
 
 
 def _logsumexp(row: Row) -> None:
     top = row.largest()
-    row.write_one(1, row.apply("add", row.apply("log", row.total(row.exp_below(top))), top), row.dtype)
+    row.write_one(1, row.apply("add", row.log_total(top), top), row.dtype)
 
 
 def _softmax_slope(row: Row) -> None:

@@ -40,6 +40,22 @@ def _below_top(xp: Any, x: Any, axis: AxisParam) -> tuple[Any, Any]:
     return xp.where(top == math.inf, beside, below), top
 
 
+def _log_total(xp: Any, below: Any, axis: AxisParam) -> Any:
+    """Return the logarithm of the sum of exponentials of what `_below_top` made; ``-inf`` for a sum of 0.
+
+    Of real numbers one of the largest is left to log1p, so that a sum near 1 has a logarithm with all digits.
+    """
+    weights = xp.exp(below)
+    if below.dtype.kind == "c":
+        with xp.errstate(divide="ignore", invalid="ignore"):
+            return xp.log(xp.sum(weights, axis=axis, keepdims=True))
+    largest = below == 0
+    others = xp.sum(weights - largest, axis=axis, keepdims=True)  # the weight of the largest is 1
+    more = xp.sum(largest, axis=axis, keepdims=True, dtype=others.dtype) - 1
+    with xp.errstate(divide="ignore", invalid="ignore"):  # of nothing, which is a sum of 0
+        return xp.log1p(others + more)
+
+
 def _logsumexp_vjp(g: Any, x: Any, axis: AxisParam, keepdims: bool) -> Any:
     return expand(g, x.shape, axis, keepdims) * op.softmax(x, axis=axis, of_nothing=0.0)
 
@@ -59,8 +75,7 @@ def _logsumexp(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool) -> Any:
         kept = xp.reshape(found, (*x.shape[:-1], 1) if found.size > 1 else (1,) * x.ndim)
         return kept if keepdims else xp.squeeze(kept, axis=axis)
     below, top = _below_top(xp, x, axis)
-    total = xp.sum(xp.exp(below), axis=axis, keepdims=True)
-    out = xp.log(xp.where(total == 0, xp.ones_like(total), total)) + top  # 0 only where top is -inf
+    out = _log_total(xp, below, axis) + top
     return out if keepdims else xp.squeeze(out, axis=axis)
 
 
@@ -172,8 +187,8 @@ def _log_softmax(xp: Any, x: Any, *, axis: AxisParam) -> Any:
     if x.size >= LARGE and (found := along_rows("log_softmax", axis, x)) is not None:
         return found
     below = _below_top(xp, x, axis)[0]
-    total = xp.sum(xp.exp(below), axis=axis, keepdims=True)
-    return below - xp.log(xp.where(total == 0, xp.full_like(total, math.nan), total))
+    total = _log_total(xp, below, axis)
+    return below - xp.where(total == -math.inf, xp.full_like(total, math.nan), total)
 
 
 def _normalize(normalizer: Primitive, x: Any, axis: Axis, **params: Any) -> Tensor:

@@ -156,22 +156,28 @@ def below_top(b: Builder, x: Value, axes: tuple[int, ...]) -> tuple[Value, Value
     return b.map("where", infinite, beside, below), top
 
 
+def _log_total(b: Builder, below: Value, axes: tuple[int, ...]) -> Value:
+    """Return the logarithm of the sum of exponentials, with all digits where it is near 0."""
+    zero, one = b.constant(0, below.dtype), b.constant(1, below.dtype)
+    largest = b.map("equal", below, zero)
+    others = b.reduce("sum", b.map("where", largest, zero, b.map("exp", below)), axes, keepdims=True)
+    count = b.reduce("sum", b.map("where", largest, one, zero), axes, keepdims=True)
+    return b.map("log1p", b.map("add", others, b.map("subtract", count, one)))
+
+
 @lowering("logsumexp", "softmax", "log_softmax")
 def _normalizer(b: Builder, op: Op, x: Value) -> Value | None:
     if not x.size:
         return None
     x, axes = b.cast(x, op.out.dtype), axes_of(op, x)
     below, top = below_top(b, x, axes)
+    if op.name == "logsumexp":
+        return _finished(b, op, b.map("add", _log_total(b, below, axes), top))
+    if op.name == "log_softmax":
+        return b.map("subtract", below, b.broadcast_to(_log_total(b, below, axes), x.shape))
     weights = b.map("exp", below)
     total = b.reduce("sum", weights, axes, keepdims=True)
     nothing = b.map("equal", total, b.constant(0, x.dtype))
-    if op.name == "logsumexp":
-        safe = b.map("where", nothing, b.constant(1, x.dtype), total)
-        return _finished(b, op, b.map("add", b.map("log", safe), top))
-    nan = b.constant(math.nan, x.dtype)
-    if op.name == "log_softmax":
-        total = b.map("log", b.map("where", nothing, nan, total))
-        return b.map("subtract", below, b.broadcast_to(total, x.shape))
     of_nothing = b.constant(op.params.get("of_nothing", math.nan), x.dtype)
     share = b.map("divide", weights, b.broadcast_to(total, x.shape))
     return b.map("where", b.broadcast_to(nothing, x.shape), of_nothing, share)
