@@ -103,3 +103,59 @@ def test_by_request_and_without_a_derivative_numbers_are_plain():
     assert eo.grad(lambda x: x * x.item())(eo.tensor(3.0)).item() == 3.0
     assert eo.grad(lambda x: x * float(eo.stop_gradient(x)))(eo.tensor(3.0)).item() == 3.0
     assert eo.jvp(lambda x: x * float(x.detach()), (eo.tensor(3.0),), (eo.tensor(1.0),))[1].item() == 3.0
+
+
+TAKING = {
+    "item": lambda x: (x * x).sum().item(),
+    "item of an intermediate": lambda x: 2.0 * (x * x).sum().item() + 1.0,
+    "tolist": lambda x: sum((x * x).tolist()),
+    "an array made of it": lambda x: np.asarray((x * x).sum().item()),
+    "NumPy's scalar": lambda x: np.float64((x * x).sum().item()),
+}
+EVERYWHERE = {
+    "grad": lambda f, x: eo.grad(f)(x),
+    "value_and_grad": lambda f, x: eo.value_and_grad(f)(x),
+    "vjp": lambda f, x: eo.vjp(f, x),
+    "jvp": lambda f, x: eo.jvp(f, (x,), (x,)),
+    "linearize": lambda f, x: eo.linearize(f, x),
+    "jacfwd": lambda f, x: eo.jacfwd(f)(x),
+    "jacrev": lambda f, x: eo.jacrev(f)(x),
+    "jacobian": lambda f, x: eo.jacobian(f)(x),
+    "hessian": lambda f, x: eo.hessian(f)(x),
+    "hvp": lambda f, x: eo.hvp(f, x, x),
+    "grad of grad": lambda f, x: eo.grad(lambda x: eo.grad(f)(x).sum())(x),
+    "grad in grad": lambda f, x: eo.grad(lambda x: eo.grad(lambda y: f(x * y))(x).sum())(x),
+}
+
+
+@pytest.mark.parametrize("transformed", EVERYWHERE)
+@pytest.mark.parametrize("taking", TAKING)
+def test_a_number_taken_out_of_a_tensor_is_no_result(taking, transformed):
+    x = np.array([1.0, 2.0, 3.0])
+    with pytest.raises(eo.GraphStateError, match=r"returned a number(.|\n)*leave (item|tolist)\(\) out"):
+        EVERYWHERE[transformed](TAKING[taking], x)
+
+
+def test_constants_and_numbers_beside_the_result_are_as_before():
+    x = np.array([1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(eo.grad(lambda x: 3.0)(x), np.zeros(3))
+    gradient, aux = eo.grad(lambda x: ((x * x).sum(), x.sum().item()), has_aux=True)(x)
+    np.testing.assert_array_equal(gradient, 2 * x)
+    assert aux == 6.0
+
+    def by_value(x):  # a decision, and a number that scales
+        return (x * x).sum() * x[0].item() if x[1].item() > 0 else x.sum()
+
+    np.testing.assert_array_equal(eo.grad(by_value)(x), 2 * x)
+    np.testing.assert_array_equal(eo.jacfwd(by_value)(x), 2 * x)
+
+    def of_a_constant(x):
+        return eo.tensor([1.5]).item() if x[0] > 0 else x.sum()
+
+    np.testing.assert_array_equal(eo.grad(of_a_constant)(x), np.zeros(3))
+
+    def within(x):  # what an inner function takes is of the inner one
+        inner = eo.grad(lambda y: (y * y).sum() * y[0].item())(x)
+        return 1.0 if inner[0] > 0 else x.sum()
+
+    np.testing.assert_array_equal(eo.grad(within)(x), np.zeros(3))

@@ -84,7 +84,14 @@ class Readable:
         noted = readings.get()
         if noted is not None and operation != "print" and data.dtype.kind in "fc":
             noted.append(operation)
+        takes = operation in ("item", "tolist") and data.dtype.kind in "fc"
+        if takes and self.grad_node is not None:
+            changes = current_mode().changes
+            if changes is not None and self.grad_node.age >= changes.born:
+                changes.taken = operation
         while isinstance(data, (Traced, Readable)):
+            if takes and isinstance(data, Traced):
+                data.interpreter.taken = operation
             data = data.concrete(operation) if isinstance(data, Traced) else data.data
         tracer = staging.get()
         if tracer is not None:

@@ -42,13 +42,16 @@ class Changes:
     born : int
         Younger nodes belong to the run: their tensors are no captured ones.
     entries : list of Entry
+    taken : str
+        How a number was taken out of a tensor of the run, if one was.
     """
 
-    __slots__ = ("born", "entries")
+    __slots__ = ("born", "entries", "taken")
 
     def __init__(self, born: int) -> None:
         self.born = born
         self.entries: list[Entry] = []
+        self.taken = ""
 
     def note(self, x: Tensor) -> None:
         """Remember what a tensor is, unless an operation of this run made it."""
@@ -115,6 +118,21 @@ def reveal(error: BaseException | None) -> None:
         ).with_traceback(error.__traceback__) from None
 
 
+def refuse_taken(x: Any, taken: str, name: str) -> None:
+    """Raise GraphStateError for a number that a function returned after it took one out of a tensor."""
+    if not taken or hasattr(x, "grad_node"):
+        return
+    if isinstance(x, (float, complex)) or getattr(getattr(x, "dtype", None), "kind", "") in ("f", "c"):
+        raise GraphStateError(
+            f"the function returned a number, after {taken}() had taken one out of a tensor",
+            operation=name,
+            expected="the tensor that was computed: the derivative ends at a number",
+            found=type(x).__name__,
+            remedy=f"leave {taken}() out of the result; other data go beside it, with has_aux=True; "
+            "for a constant return eo.asarray(value)",
+        )
+
+
 class Interpreter:
     """One running transformation; a context manager around the call of the function it transforms.
 
@@ -134,6 +152,7 @@ class Interpreter:
     def __init__(self) -> None:
         self.level = depth() + 1
         self.active = False
+        self.taken = ""  # how a number was taken out of a value of this level, if one was
         self.staging = staging.get()  # constants of this level belong to the trace around it, to none inside
         self._token: Any = None
         self._adopted: list[Entry] = []
@@ -176,7 +195,14 @@ class Interpreter:
         reveal(error)
 
     def released(self, x: Any) -> Any:
-        """Return a result of the function, and let go of the object if it adopted its value."""
+        """Return a result of the function, and let go of the object if it adopted its value.
+
+        Raises
+        ------
+        GraphStateError
+            If the derivative ends before the result: at a number taken out of a tensor, or in another level.
+        """
+        refuse_taken(x, self.taken, self.name)
         if self._adopted:
             self._adopted = [entry for entry in self._adopted if entry[0]() is not x]
         if isinstance(getattr(x, "data", None), Traced) and x.data.interpreter is not self:

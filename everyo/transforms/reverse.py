@@ -18,7 +18,7 @@ from everyo.core.primitive import Primitive
 from everyo.core.registry import op
 from everyo.core.tape import Node, OutputNode, VariableNode, next_age
 from everyo.core.tensor import Tensor, wrap
-from everyo.core.traced import Changes, Interpreter, Traced, depth, require_outer, reveal, undo
+from everyo.core.traced import Changes, Interpreter, Traced, depth, refuse_taken, require_outer, reveal, undo
 from everyo.core.walk import Walk
 from everyo.ops.creation import as_tensor, fresh
 from everyo.transforms.levels import lower, raised
@@ -169,6 +169,7 @@ class EagerTape:
 
     def released(self, x: Any) -> Any:
         """Return a result of the function, and let go of the object if it changed in place."""
+        refuse_taken(x, self._changes.taken, self.name)
         if self._changes.entries:
             self._changes.entries = [entry for entry in self._changes.entries if entry[0]() is not x]
         if isinstance(getattr(x, "data", None), Traced):
