@@ -1,12 +1,14 @@
 """Loops and branches in compiled functions against eager ones: values, and derivatives of every kind."""
 
+import math
+
 import numpy as np
 import pytest
 
 import everyo as eo
 from everyo.compiler import passes
 from everyo.errors import CompileError, EveryOError
-from tests.compiling import agree
+from tests.compiling import agree, same
 
 
 def array(*shape, seed=0):
@@ -487,3 +489,21 @@ def test_what_a_tape_around_a_loop_computes_from_constants_is_no_value_of_the_lo
 
     x = eo.asarray(X)
     agree(eo.compile(pulled)(x), pulled(x), ulps=4096)
+
+
+@pytest.mark.parametrize("value", [0.5, 4.0, 256, 1 << 40, 1j, math.nan, -0.0, 0, 0j, True, False])
+def test_a_predicate_is_true_where_it_is_not_zero(value):
+    def f(p):
+        return eo.cond(p, lambda: eo.tensor(1), lambda: eo.tensor(2))
+
+    for given in (eo.tensor(value), value):
+        assert eo.compile(f)(given).item() == f(given).item() == (1 if value else 2)
+
+
+def test_a_number_of_cases_as_a_predicate():
+    def f(x):
+        return (eo.cond((x > 0).sum(), lambda x: x / x.sum(), lambda x: x, x) * x).sum()
+
+    x = eo.ones(256, dtype="float64")  # whose lowest byte is zero
+    same(eo.value_and_grad(f), x)
+    agree(eo.vmap(eo.compile(f))(eo.stack([x, -x])), eo.vmap(f)(eo.stack([x, -x])))

@@ -398,3 +398,89 @@ def test_a_number_keeps_the_digits_that_eager_code_has(name, dtype, number):
     x = eo.asarray(np.array([1.0, 2.0, 3.0], dtype))
     wanted, found = DIGITS[name](x, number), eo.compile(DIGITS[name])(x, number)
     agree(found, wanted, ulps=4)
+
+
+BIG = 2**53 + 1  # float64 has no such number
+WHOLE = {
+    "remainder": lambda n: n % 2,
+    "difference": lambda n: (n + 3) - n,
+    "comparison": lambda n: (n + 1) == n,
+    "quotient": lambda n: n // 3,
+    "product": lambda n: -n * 2,
+    "bits": lambda n: (n & 7, n | 8, n ^ 5, n >> 3, n << 2, ~n),
+    "divmod": lambda n: divmod(n, 10),
+    "divmod of a number": lambda n: divmod(10, n),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_integers_alone_are_computed_as_integers(name):
+    found, wanted = eo.compile(WHOLE[name])(BIG), WHOLE[name](BIG)
+    pairs = zip(found, wanted) if isinstance(wanted, tuple) else [(found, wanted)]
+    for tensor, number in pairs:
+        assert tensor.item() == number
+        assert type(tensor.item()) is type(number)
+
+
+FLOATS = [lambda a: divmod(a, 0.3), lambda a: divmod(7.1, a), lambda a: (round(a, 1), a // 0.3, a % 0.3)]
+
+
+@pytest.mark.parametrize("number", [-7.5, 2.7])
+@pytest.mark.parametrize("f", FLOATS)
+def test_operators_of_floats_alone_are_those_of_python(f, number):
+    for tensor, wanted in zip(eo.compile(f)(number), f(number), strict=True):
+        assert tensor.dtype == "float64"
+        np.testing.assert_allclose(tensor.item(), wanted, 1e-15)
+
+
+@pytest.mark.parametrize("operation", [lambda n: n >> 1, lambda n: n & 3, lambda n: ~n, lambda n: n ^ True])
+def test_bits_of_a_number_take_the_dtype_that_they_meet(operation):
+    same(lambda x, n: x * operation(n), eo.ones(2), 5)
+
+
+def test_a_loop_counts_in_integers():
+    x = eo.tensor([0.3, -1.2, 2.0], dtype="float64")
+    same(lambda x: eo.fori_loop(0, 3, lambda i, c: c + eo.cos(x) * ((i + BIG) % 2), x), x)
+
+
+INDEXED = {
+    "less one": lambda x, n: x[n - 1],
+    "negative": lambda x, n: x[-n],
+    "remainder": lambda x, n: x[n % 2],
+    "quotient": lambda x, n: x[n // 2],
+    "take": lambda x, n: eo.take(x, n - 1),
+    "in a branch": lambda x, n: eo.cond(x.sum() > 0, lambda: x[n - 1] * 2, lambda: x[0]),
+    "in a loop": lambda x, n: eo.fori_loop(0, n, lambda i, c: c * x[i - 1] + x[(i + 1) % 3], x[0]),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_computed_positions_are_integers_in_transformations_too(name):
+    def f(x, n):
+        y = INDEXED[name](x, n)
+        return y * y
+
+    x = eo.tensor([0.3, 1.2, 2.0], dtype="float64")
+    compiled = eo.compile(f)
+    wanted = eo.grad(f)(x, 2)
+    agree(eo.grad(compiled)(x, 2), wanted)
+    agree(eo.compile(eo.grad(f))(x, 2), wanted)
+    agree(eo.jvp(lambda x: compiled(x, 2), (x,), (x,)), eo.jvp(lambda x: f(x, 2), (x,), (x,)))
+    rows = eo.stack([x, x + 1])
+    agree(eo.vmap(compiled, in_axes=(0, None))(rows, 2), eo.vmap(f, in_axes=(0, None))(rows, 2))
+
+
+def test_a_number_keeps_its_digits_where_the_program_is_transformed():
+    def f(x, m):
+        return x * m
+
+    compiled, third = eo.compile(f), 1 / 3
+    x = eo.tensor(3.0, dtype="float64", requires_grad=True)
+    y = compiled(x, third)
+    y.backward()
+    assert (y.item(), x.grad.item()) == (1.0, third)
+    x = x.detach()
+    assert eo.grad(compiled)(x, third).item() == third
+    assert eo.vmap(compiled, in_axes=(0, None))(x[None], third).item() == 1.0
+    assert [v.item() for v in eo.jvp(lambda x: compiled(x, third), (x,), (x,))] == [1.0, 1.0]
+    assert eo.grad(compiled)(eo.tensor(3.0), third).dtype == "float32"

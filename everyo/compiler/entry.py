@@ -20,6 +20,7 @@ from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import get_default_dtype
 from everyo.core.modes import current_mode
+from everyo.core.operands import WEAK
 from everyo.core.primitive import Primitive
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced, staging
@@ -176,7 +177,7 @@ class Entry:
             or (self.grad and self.tracked and any(_requires_grad(c.tensor) for c in self.cells))
         ):
             tensors = [
-                *(as_tensor(x) for x in leaves),
+                *(wrap(np.asarray(x)) if type(x) in WEAK else as_tensor(x) for x in leaves),  # all digits
                 *(wrap(c.get()) if c.tensor is None else c.tensor for c in self.cells),
             ]
             out = apply(self.primitive, tensors)

@@ -44,15 +44,22 @@ from everyo.transforms.custom_values import noting
 COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
 ARITHMETIC = frozenset((
     "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "negative", "positive",
-    "abs", "real", "imag", "conj",
+    "abs", "round_to", "real", "imag", "conj",
+    "bitwise_invert", "bitwise_left_shift", "bitwise_right_shift",
 ))  # fmt: skip
-OPERATORS = ARITHMETIC | COMPARISONS | {"stop_gradient"}  # of Python: numbers stay numbers
+BITWISE = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor"})
+OPERATORS = ARITHMETIC | BITWISE | COMPARISONS | {"stop_gradient"}  # of Python: numbers stay numbers
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}  # the type of a number by the kind of its dtype
 
 
 def leads_back(x: Tensor) -> bool:
     """Whether a backward pass from a result could go on: a training step has used its graph up."""
     return x.grad_node is not None and x.grad_node.saved is not FREED
+
+
+def _kind(example: Any) -> type:
+    """Return the Python type of a number that an operation is inferred with."""
+    return type(example) if type(example) in WEAK else _PYTHON[example.dtype.kind]
 
 
 class Tracer(Interpreter):
@@ -228,7 +235,7 @@ class Tracer(Interpreter):
         dtypes = [e.dtype for e in examples if hasattr(e, "dtype")]
         made = specs[0][1] if specs else None
         taken = [
-            met(primitive, dtypes, type(example), x, made) if w and dtypes else None
+            met(primitive, dtypes, _kind(example), x, made) if w and dtypes else None
             for x, w, example in zip(inputs, weak, examples, strict=True)
         ]
         if primitive.name == "clip":

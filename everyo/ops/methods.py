@@ -12,6 +12,7 @@ from everyo.core.operands import WEAK
 from everyo.core.ownership import is_changeable
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
+from everyo.core.traced import is_number
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
 from everyo.guidance import Elsewhere, refuse_setting
 from everyo.ops.element_order import checked_layout, ravel_in_order, reshape_in_order
@@ -355,6 +356,8 @@ def _divmod(self: Tensor, other: Any) -> Any:
     """Return quotient and remainder; see `everyo.divmod`."""
     from everyo.ops.quotients import divmod as function
 
+    if is_number(self) and (other.__class__ in WEAK or is_number(other)):
+        return self // other, self % other
     return NotImplemented if other.__class__ not in WEAK and _foreign(other) else function(self, other)
 
 
@@ -362,6 +365,8 @@ def _rdivmod(self: Tensor, other: Any) -> Any:
     """Return quotient and remainder of another operand by this one."""
     from everyo.ops.quotients import divmod as function
 
+    if is_number(self) and other.__class__ in WEAK:
+        return other // self, other % self
     return NotImplemented if other.__class__ not in WEAK and _foreign(other) else function(other, self)
 
 
