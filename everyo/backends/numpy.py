@@ -37,6 +37,7 @@ from everyo.backends.scientific import (
     solve_triangle,
 )
 from everyo.backends.shortcuts import (
+    VIEWS,
     argsort,
     broadcast_to,
     diagonal,
@@ -110,7 +111,7 @@ class NumpyBackend:
     def __init__(self) -> None:
         self.xp = SimpleNamespace(**{k: v for k, v in vars(np).items() if not k.startswith("_")})
         self.xp.materialize = materialize
-        self.xp.holds_nan = holds_nan
+        self.xp.holds_nan, self.xp.views = holds_nan, VIEWS
         self.xp.where_positive = where_positive
         self.xp.matrix_transpose, self.xp.reshape = matrix_transpose, reshape
         self.xp.permute_dims, self.xp.swapaxes = permute_dims, swapaxes

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from everyo.backends.accelerated import LARGE, total
 
@@ -37,6 +38,13 @@ def reshape(x: Any, shape: Any) -> Any:
     return x.reshape(shape)
 
 
+def _reshape(x: Any, shape: Any) -> Any:
+    for n in shape if shape.__class__ is tuple else (shape,):
+        if n < -1:  # which NumPy takes for -1
+            raise ValueError
+    return x.reshape(shape)
+
+
 def ravel(x: Any, order: str = "C") -> Any:
     """Return the elements of `x` along one axis."""
     return x.ravel(order)
@@ -44,6 +52,10 @@ def ravel(x: Any, order: str = "C") -> Any:
 
 def permute_dims(x: Any, axes: tuple[int, ...]) -> Any:
     """Return `x` with its axes in another order."""
+    return x.transpose(axes)
+
+
+def _transpose(x: Any, axes: tuple[int, ...] | None = None) -> Any:
     return x.transpose(axes)
 
 
@@ -59,23 +71,27 @@ def matrix_transpose(x: Any) -> Any:
     return x.swapaxes(-1, -2)
 
 
-def flip(x: Any, axis: int | tuple[int, ...]) -> Any:
-    """Return `x` in reverse order along some axes, counted from the first."""
+def flip(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
+    """Return `x` in reverse order along some axes, by default along all."""
     return x[_reversal(axis, x.ndim)]
 
 
 @functools.lru_cache(256)
-def _reversal(axis: int | tuple[int, ...], ndim: int) -> tuple[slice, ...]:
-    axes = (axis,) if isinstance(axis, int) else axis
+def _reversal(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[slice, ...]:
+    axes = range(ndim) if axis is None else normalize_axis_tuple(axis, ndim)
     return tuple([_REVERSED if i in axes else _WHOLE for i in range(ndim)])
 
 
-def diagonal(x: Any, offset: int = 0) -> Any:
-    """Return a diagonal of the last two axes: a view that can be written to where `x` can, unlike NumPy's."""
-    out = x.diagonal(offset, -2, -1)
+def diagonal(x: Any, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Any:
+    """Return a diagonal of two axes: a view that can be written to where `x` can, unlike NumPy's."""
+    out = x.diagonal(offset, axis1, axis2)
     if x.flags.writeable:
         out.flags.writeable = True
     return out
+
+
+def _diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return diagonal(x, offset, axis1, axis2)
 
 
 def trace(x: Any, offset: int = 0) -> Any:
@@ -90,6 +106,13 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     out = np.empty(shape, x.dtype)
     out[...] = x
     return out
+
+
+VIEWS: dict[str, Callable[..., Any]] = {  # under the names that `everyo.ops` gives them, with its defaults
+    "broadcast_to": broadcast_to, "diagonal": _diagonal, "flip": flip, "permute_dims": permute_dims,
+    "reshape": _reshape, "squeeze": np.ndarray.squeeze, "swapaxes": np.ndarray.swapaxes,
+    "transpose": _transpose,
+}  # fmt: skip
 
 
 def argsort(x: Any, axis: int = -1, stable: bool = False) -> Any:

@@ -17,6 +17,7 @@ from everyo.ops.families import linear
 from everyo.ops.shape import broadcast_to
 from everyo.ops.signatures import composed, explained
 from everyo.ops.transposition import moveaxis
+from everyo.ops.views import viewing
 
 __all__ = ["diag", "diagonal", "trace", "tril", "triu"]
 
@@ -185,6 +186,7 @@ def _trace(xp: Any, x: Any, *, offset: int) -> Any:
     return xp.trace(x, offset=offset)
 
 
+@viewing
 @composed
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return a diagonal of the matrices in two axes, as the last axis of the result.

@@ -158,7 +158,7 @@ def _reshape(self: Tensor, /, *shape: Any, order: str = "C", copy: bool | None =
     """
     sizes = shape[0] if len(shape) == 1 else shape
     if order == "C":
-        return ops.reshape(self, sizes, copy=copy)
+        return ops.reshape(self, sizes) if copy is None else ops.reshape(self, sizes, copy=copy)
     return reshape_in_order(self, sizes, order, copy, "reshape")
 
 

@@ -18,6 +18,7 @@ from everyo.ops.families import linear, primitive
 from everyo.ops.known import is_known
 from everyo.ops.shape import broadcast_to, reshape
 from everyo.ops.signatures import composed, explained
+from everyo.ops.views import viewing
 
 __all__ = ["flip", "repeat", "roll", "tile"]
 
@@ -33,6 +34,7 @@ def _flip(xp: Any, x: Any, *, axis: tuple[int, ...]) -> Any:
     return xp.flip(x, axis=axis)
 
 
+@viewing
 @explained
 def flip(x: Any, /, axis: Axis = None) -> Tensor:
     """Return the elements in reverse order along some axes, by default along all.

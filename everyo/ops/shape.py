@@ -17,6 +17,7 @@ from everyo.ops.axes import as_flag, as_integers, as_list, normalize_axes, norma
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, public
 from everyo.ops.signatures import composed, explained, misfit
+from everyo.ops.views import viewing
 
 __all__ = [
     "atleast_1d", "atleast_2d", "broadcast_arrays", "broadcast_to", "expand_dims", "flatten", "ravel",
@@ -109,6 +110,7 @@ def apart(x: Tensor) -> Tensor:
     return apply(_reshape, (x,), {"shape": tuple(x.shape)})
 
 
+@viewing
 @explained
 def reshape(x: Any, /, shape: int | Sequence[int], *surplus: Never, copy: bool | None = None) -> Tensor:
     """Return the elements, in the same order, in another shape.
@@ -275,6 +277,7 @@ def ravel(xp: Any, x: Any) -> Any:
     return xp.ravel(x)
 
 
+@viewing
 @explained
 def squeeze(x: Any, /, axis: int | Sequence[int] | None = None) -> Tensor:
     """Remove axes of size 1: those named, or all of them; the gradient gets them back.
@@ -412,6 +415,7 @@ def atleast_2d(x: Any, /) -> Tensor:
     return apart(x) if x.ndim > 1 else reshape(x, (1, x.size))
 
 
+@viewing
 @explained
 def broadcast_to(x: Any, /, shape: int | Sequence[int]) -> Tensor:
     """Repeat `x` along new axes and axes of size 1 until it has the given shape.

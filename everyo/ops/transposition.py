@@ -14,7 +14,8 @@ from everyo.errors import ShapeError, describe
 from everyo.ops.axes import normalize_axis
 from everyo.ops.creation import as_tensor
 from everyo.ops.families import linear, public
-from everyo.ops.signatures import composed, misfit
+from everyo.ops.signatures import composed, explained, misfit
+from everyo.ops.views import viewing
 
 __all__ = ["matrix_transpose", "moveaxis", "permute_dims", "swapaxes", "transpose"]
 
@@ -77,6 +78,8 @@ def matrix_transpose(xp: Any, x: Any) -> Any:
     return xp.matrix_transpose(x)
 
 
+@viewing
+@explained
 def transpose(x: Any, /, axes: Sequence[int] | None = None, *surplus: Never, **unknown: Never) -> Tensor:
     """Return `x` with its axes in another order: reversed, or as `axes` lists them.
 
@@ -131,6 +134,7 @@ def transpose(x: Any, /, axes: Sequence[int] | None = None, *surplus: Never, **u
     return apply(_transpose, (x,), {"axes": order})
 
 
+@viewing
 @composed
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Tensor:
     """Return `x` with its axes in the order of `axes`: `transpose` under the Array API's name.
@@ -213,6 +217,8 @@ def moveaxis(x: Any, /, source: int | Sequence[int], destination: int | Sequence
     return apply(_transpose, (x,), {"axes": tuple(order)})
 
 
+@viewing
+@explained
 def swapaxes(x: Any, /, axis1: int, axis2: int) -> Tensor:
     """Exchange two axes; the gradient exchanges them back.
 
