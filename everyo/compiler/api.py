@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import sys
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from everyo.compiler.program import Program
 from everyo.compiler.recompiling import parameters_of, what_changes
 from everyo.compiler.trace import Tracer, leads_back
 from everyo.core.dtypes import get_default_dtype
+from everyo.core.functions import name_of
 from everyo.core.keys import typed
 from everyo.core.modes import current_mode
 from everyo.core.tensor import Tensor
@@ -103,11 +103,7 @@ class Compiled:
 
     def __reduce__(self) -> Any:
         """Return how to find the function again, or to compile it anew: no copy has programs."""
-        found: Any = sys.modules.get(self.__module__)
-        name = getattr(self, "__qualname__", "")
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        return name if found is self else (Compiled, (self.f, self.static_argnums, self.threads))
+        return name_of(self) or (Compiled, (self.f, self.static_argnums, self.threads))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function on arguments, compiled for their shapes and dtypes."""

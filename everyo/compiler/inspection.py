@@ -14,6 +14,7 @@ from everyo.compiler.graph import Graph, Op, Value
 from everyo.compiler.native import optimized
 from everyo.compiler.passes import watch
 from everyo.compiler.program import Program
+from everyo.core.functions import Transformed
 
 
 class Inspection:
@@ -101,7 +102,6 @@ def inspect(f: Callable[..., Any], **options: Any) -> Callable[..., Inspection]:
       %2 = sum over the loop, stored
     """
 
-    @functools.wraps(f)
     def inspected(*args: Any, **kwargs: Any) -> Inspection:
         from everyo.compiler.api import compile
 
@@ -123,7 +123,7 @@ def inspect(f: Callable[..., Any], **options: Any) -> Callable[..., Inspection]:
             watch.reset(token)
         return Inspection(entry.program, graphs, names)
 
-    return inspected
+    return Transformed(inspected, f, inspect, **options)
 
 
 class _Writer:

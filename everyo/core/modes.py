@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
+from everyo.core.functions import Transformed
 from everyo.core.traced import depth, staging
 from everyo.errors import CompileError
 
@@ -111,9 +112,13 @@ class ModeSwitch:
         """Return the mode to switch to."""
         raise NotImplementedError
 
+    def arguments(self) -> tuple[Any, ...]:
+        """Return what a switch of the same kind is made of."""
+        return ()
+
     def fresh(self) -> Any:
         """Return an independent switch of the same kind, for one call of a decorated function."""
-        return type(self)()
+        return type(self)(*self.arguments())
 
     def __enter__(self) -> Any:
         self._switch(current_mode())
@@ -144,23 +149,27 @@ class ModeSwitch:
                 switch._switch(current_mode())
 
     def __call__(self, function: F) -> F:
+        made: Any = self._around(function)
+        if "." in getattr(function, "__qualname__", ""):  # a method, which its name leads to: quicker to bind
+            return cast("F", functools.update_wrapper(made, function))
+        return cast("F", Transformed(made, function, decorated, kind=type(self), arguments=self.arguments()))
+
+    def _around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that calls another one in the mode."""
         if inspect.isgeneratorfunction(function):
 
-            @functools.wraps(function)
             def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
                 return (yield from _drive(self.fresh, function(*args, **kwargs)))
 
-            return cast("F", generator)
+            return generator
         if inspect.iscoroutinefunction(function):
 
-            @functools.wraps(function)
             async def coroutine(*args: Any, **kwargs: Any) -> Any:
                 return await _Awaitable(_drive(self.fresh, function(*args, **kwargs).__await__()))
 
-            return cast("F", coroutine)
+            return coroutine
         if inspect.isasyncgenfunction(function):
 
-            @functools.wraps(function)
             async def async_generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
                 inner = function(*args, **kwargs)
                 step = inner.__anext__()
@@ -179,14 +188,19 @@ class ModeSwitch:
                 finally:
                     await _Awaitable(_drive(self.fresh, inner.aclose().__await__()))
 
-            return cast("F", async_generator)
+            return async_generator
 
-        @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             with self.fresh():
                 return function(*args, **kwargs)
 
-        return cast("F", wrapped)
+        return wrapped
+
+
+def decorated(function: F, kind: type[ModeSwitch], arguments: tuple[Any, ...]) -> F:
+    """Return a function decorated with a switch; what a pickle of one calls."""
+    made: F = kind(*arguments)(function)
+    return made
 
 
 class _Awaitable:
@@ -289,8 +303,8 @@ class inference_mode(ModeSwitch):
     def change(self, mode: Mode) -> Mode:
         return mode.replace(inference=self.mode).recording(not self.mode)
 
-    def fresh(self) -> Any:
-        return inference_mode(self.mode)
+    def arguments(self) -> tuple[Any, ...]:
+        return (self.mode,)
 
 
 class set_grad_enabled(ModeSwitch):
@@ -329,8 +343,8 @@ class set_grad_enabled(ModeSwitch):
         _mode.set(self._before)  # as a decorator it concerns the function alone
         return super().__call__(function)
 
-    def fresh(self) -> Any:
-        return set_grad_enabled(self.mode)
+    def arguments(self) -> tuple[Any, ...]:
+        return (self.mode,)
 
 
 def is_grad_enabled() -> bool:

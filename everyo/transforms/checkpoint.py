@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from everyo.core.functions import Transformed
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, UnsupportedOperationError, describe
 from everyo.ops.signatures import explained
@@ -58,7 +58,6 @@ def checkpoint(function: Function) -> Function:
 
     require_function("checkpoint", function)
 
-    @functools.wraps(function)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         given, arguments = parted((args, kwargs))
         result: Callable[[Sequence[Any]], Any]
@@ -74,7 +73,7 @@ def checkpoint(function: Function) -> Function:
         results = segment(run, given)
         return result(results)
 
-    return checkpointed
+    return Transformed(checkpointed, function, checkpoint)
 
 
 @explained
@@ -140,10 +139,12 @@ def checkpoint_sequential(
                 expected="an integer of at least 1",
                 found=repr(value),
             )
-    return _chain(blocks, segments, levels)
+    chain = _chain(blocks, segments, levels)
+    options = {"functions": blocks, "segments": segments, "levels": levels}
+    return Transformed(chain, None, checkpoint_sequential, **options)
 
 
-def _chain(blocks: list[Function], segments: int | None, levels: int) -> Function:
+def _chain(blocks: list[Function], segments: int | None, levels: int) -> Any:
     """Return the composition of `blocks`, cut into checkpointed pieces that are cut again."""
     count = segments or math.ceil(len(blocks) ** (1 / (levels + 1)))
     if levels and count < len(blocks):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from everyo.core.copying import same_value
+from everyo.core.functions import name_of
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError
 from everyo.ops.creation import as_tensor, zeros_like
@@ -137,6 +138,10 @@ class _Customized:
             return self
         bound = functools.partial(self, instance)
         return functools.update_wrapper(bound, self.function)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Return how to find the function again, or what it consists of."""
+        return name_of(self) or super().__reduce_ex__(protocol)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__name__}>"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from everyo.core.dtypes import DIFFERENTIABLE
+from everyo.core.functions import Transformed
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, DTypeError, ShapeError, describe
@@ -176,14 +177,14 @@ def value_and_grad(
 
     require_transformable("value_and_grad", function, argnums)
 
-    @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs, argnums, argnames, "value_and_grad")
         gradient, aux, output, recorder = _differentiated(function, arguments, has_aux, "value_and_grad")
         value = recorder.value(output)
         return ((value, aux), gradient) if has_aux else (value, gradient)
 
-    return transformed
+    options = {"argnums": argnums, "argnames": argnames, "has_aux": has_aux}
+    return Transformed(transformed, function, value_and_grad, **options)
 
 
 def _differentiated(
@@ -239,15 +240,15 @@ def grad(
     >>> print(eo.grad(eo.grad(eo.grad(lambda x: x**3)))(2.0))
     6.0
     """
-    return gradient_of(function, argnums, argnames, has_aux, "grad")
+    gradient = gradient_of(function, argnums, argnames, has_aux, "grad")
+    return Transformed(gradient, function, grad, argnums=argnums, argnames=argnames, has_aux=has_aux)
 
 
 def gradient_of(function: Function, argnums: Any, argnames: Any, has_aux: bool, operation: str) -> Function:
-    """Return `grad` of a function; `operation` is what errors name."""
+    """Return the function inside `grad`; `operation` is what errors name."""
 
     require_transformable(operation, function, argnums)
 
-    @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs, argnums, argnames, operation)
         gradient, aux, _, _ = _differentiated(function, arguments, has_aux, operation)

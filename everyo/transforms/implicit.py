@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from everyo.core.functions import Transformed
 from everyo.core.modes import switched
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
@@ -91,7 +92,6 @@ def custom_root(
     def decorator(solver: Function) -> Function:
         require_function("custom_root", solver)
 
-        @functools.wraps(solver)
         def solved(init: Any, *params: Any, **options: Any) -> Any:
             _refuse_options(options)
             numeric, filled = parted(params, _is_numeric)
@@ -126,9 +126,15 @@ def custom_root(
             x = unflatten(form, list(roots))
             return (x, tree_map(_constant, aux)) if has_aux else x
 
-        return solved
+        options = {"optimality_fun": optimality_fun, "has_aux": has_aux, "solve": solve}
+        return Transformed(solved, solver, with_root, **options)
 
     return decorator
+
+
+def with_root(solver: Function, optimality_fun: Function, **options: Any) -> Function:
+    """Return what `custom_root` makes of a solver; what a pickle of it calls."""
+    return custom_root(optimality_fun, **options)(solver)
 
 
 def custom_fixed_point(
@@ -168,10 +174,12 @@ def custom_fixed_point(
 
     require_function("custom_fixed_point", fixed_point_fun)
 
-    def optimality_fun(x: Any, *params: Any) -> Any:
-        return tree_map(op.subtract, fixed_point_fun(x, *params), x)
+    return custom_root(functools.partial(_step, fixed_point_fun), has_aux=has_aux, solve=solve)
 
-    return custom_root(optimality_fun, has_aux=has_aux, solve=solve)
+
+def _step(fixed_point_fun: Function, x: Any, *params: Any) -> Any:
+    """Return how far x is from a fixed point."""
+    return tree_map(op.subtract, fixed_point_fun(x, *params), x)
 
 
 def custom_linear_solve(

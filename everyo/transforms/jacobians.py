@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from everyo.core.functions import Transformed
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import ArgumentError, ShapeError, describe
@@ -24,6 +25,7 @@ from everyo.transforms.passes import (
 from everyo.transforms.trees import flatten, require_some, returned, split_aux, unflatten
 
 Function = Callable[..., Any]
+OPTIONS = ("argnums", "argnames", "has_aux", "holomorphic", "chunk_size")
 
 
 def _split(rows: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -94,7 +96,6 @@ def jacrev(
 
     require_transformable("jacrev", function, argnums)
 
-    @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs, argnums, argnames, "jacrev")
         require_inputs(arguments.points, holomorphic, "jacrev")
@@ -116,7 +117,12 @@ def jacrev(
         jacobian = unflatten(structure, blocks)
         return (jacobian, aux) if has_aux else jacobian
 
-    return transformed
+    return _named(transformed, function, jacrev, argnums, argnames, has_aux, holomorphic, chunk_size)
+
+
+def _named(transformed: Any, function: Function, maker: Function, *options: Any) -> Function:
+    """Return what a transformation has made as its result, which is pickled with these options."""
+    return Transformed(transformed, function, maker, **dict(zip(OPTIONS, options, strict=True)))
 
 
 def _is_complex(x: Tensor) -> bool:
@@ -195,7 +201,8 @@ def jacfwd(
      [0. 4.]]
     """
 
-    return _forward(function, argnums, argnames, has_aux, holomorphic, chunk_size, "jacfwd")
+    made = _forward(function, argnums, argnames, has_aux, holomorphic, chunk_size, "jacfwd")
+    return _named(made, function, jacfwd, argnums, argnames, has_aux, holomorphic, chunk_size)
 
 
 def _forward(
@@ -207,11 +214,10 @@ def _forward(
     chunk_size: int | None,
     operation: str,
 ) -> Function:
-    """Return `jacfwd` of a function; `operation` is what errors name."""
+    """Return the function inside `jacfwd`; `operation` is what errors name."""
 
     require_transformable(operation, function, argnums)
 
-    @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs, argnums, argnames, operation)
         points, structure = arguments.points, None
@@ -295,7 +301,6 @@ def jacobian(
 
     require_transformable("jacobian", function, argnums)
 
-    @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         arguments = Arguments(args, kwargs, argnums, argnames, "jacobian")
         require_inputs(arguments.points, holomorphic, "jacobian")
@@ -312,7 +317,7 @@ def jacobian(
         chosen = functools.partial(chosen, holomorphic=holomorphic, chunk_size=chunk_size)
         return chosen(function, argnums, argnames, has_aux)(*args, **kwargs)
 
-    return transformed
+    return _named(transformed, function, jacobian, argnums, argnames, has_aux, holomorphic, chunk_size)
 
 
 @explained
@@ -369,8 +374,10 @@ def hessian(
     if holomorphic:
         gradient = jacrev(_complex_scalar(function, has_aux), argnums, argnames, has_aux, holomorphic=True)
     else:
-        gradient = gradient_of(function, argnums, argnames, has_aux, "hessian")
-    return _forward(gradient, argnums, argnames, has_aux, holomorphic, chunk_size, "hessian")
+        inner = gradient_of(function, argnums, argnames, has_aux, "hessian")
+        gradient = functools.update_wrapper(inner, function)  # the compiler looks into what users have made
+    made = _forward(gradient, argnums, argnames, has_aux, holomorphic, chunk_size, "hessian")
+    return _named(made, function, hessian, argnums, argnames, has_aux, holomorphic, chunk_size)
 
 
 def _complex_scalar(function: Function, has_aux: bool) -> Function:

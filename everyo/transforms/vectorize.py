@@ -11,6 +11,7 @@ from everyo.core.batching import as_single, front
 from everyo.core.copying import same_value
 from everyo.core.dispatch import apply
 from everyo.core.explaining import EXPLAINED
+from everyo.core.functions import Transformed
 from everyo.core.ownership import as_changeable
 from everyo.core.primitive import Primitive
 from everyo.core.registry import op
@@ -192,7 +193,6 @@ def vmap(
 
     require_function("vmap", function)
 
-    @functools.wraps(function)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         leaves: Sequence[Any] = args
         structure: Any = None  # of tensors alone
@@ -209,7 +209,8 @@ def vmap(
 
         return _over(call, fronts, axes, size, out_axes, chunk, randomness)
 
-    return transformed
+    options = {"in_axes": in_axes, "out_axes": out_axes, "axis_size": axis_size, "chunk_size": chunk_size}
+    return Transformed(transformed, function, vmap, randomness=randomness, **options)
 
 
 def as_chunk(value: Any) -> int | None:

@@ -11,6 +11,7 @@ import numpy as np
 from everyo.compiler.graph import Graph
 from everyo.compiler.leaks import Places
 from everyo.compiler.trace import Tracer
+from everyo.core.functions import Transformed
 from everyo.core.registry import op
 from everyo.core.tensor import Tensor
 from everyo.errors import CompileError
@@ -68,7 +69,8 @@ def _of_users(function: Any) -> list[Any]:
 def _held(function: Any) -> list[Any]:
     """Return the callables among the variables that a function keeps."""
     cells = [cell for cell in function.__closure__ or () if cell != CellType()]
-    return [cell.cell_contents for cell in cells if callable(cell.cell_contents)]
+    found = [cell.cell_contents for cell in cells if callable(cell.cell_contents)]
+    return [x.func if isinstance(x, Transformed) else x for x in found]
 
 
 def is_float(x: Any) -> bool:
