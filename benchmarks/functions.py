@@ -44,7 +44,7 @@ class Function:
     """
 
     name: str
-    inputs: tuple[np.ndarray, ...]
+    inputs: tuple[Any, ...]
     arguments: dict[str, Any]
     reference: Callable[..., Any] | None = None
     ours: Callable[..., Any] | None = None
@@ -308,6 +308,25 @@ def arrays(d: Data) -> list[Function]:
     ]
 
 
+def views(d: Data) -> list[Function]:
+    """Views, whose time does not depend on the size; a backward pass has all elements to write."""
+    side, column = len(d.table), d.x[:, None]
+    return [
+        *_each("matrix_transpose fliplr flipud rot90 diagonal atleast_2d", d.table, smooth=False),
+        Function("reshape", (d.table, (-1,)), {}, smooth=False),
+        Function("reshape 3", (d.table, (2, side // 2, side)), {}, smooth=False),
+        Function("squeeze", (column,), {}, smooth=False),
+        Function("squeeze axis", (column, 1), {}, smooth=False),
+        Function("expand_dims", (d.x, 0), {}, smooth=False),
+        Function("permute_dims", (d.table, (1, 0)), {}, smooth=False),
+        Function("transpose", (d.table,), {}, smooth=False),
+        Function("swapaxes", (d.table, 0, 1), {}, smooth=False),
+        Function("moveaxis", (d.table, 0, 1), {}, smooth=False),
+        Function("broadcast_to", (d.table, (2, side, side)), {}, smooth=False),
+        Function("flip axis", (d.table, 0), {}, smooth=False),
+    ]
+
+
 def _scipy_cdist(x1: np.ndarray, x2: np.ndarray, metric: str = "euclidean", **options: float) -> np.ndarray:
     from scipy.spatial.distance import cdist
 
@@ -347,7 +366,7 @@ def _forward(function: Function, settings: Settings) -> Measurement:
     import everyo as eo
 
     ours, peer = function.subject(), function.peer()
-    tensors = [eo.asarray(x) for x in function.inputs]
+    tensors = [eo.asarray(x) if isinstance(x, np.ndarray) else x for x in function.inputs]
     runs = {SUBJECT: lambda: ours(*tensors, **function.arguments)}
     if peer is not None:
         runs["numpy"] = lambda: peer(*function.inputs, **function.arguments)
@@ -393,7 +412,7 @@ def _floats(results: Any) -> list[Any]:
 
 
 def _shapes(function: Function) -> str:
-    return ", ".join(f"{x.dtype} {x.shape}" for x in function.inputs)
+    return ", ".join(f"{x.dtype} {x.shape}" for x in function.inputs if isinstance(x, np.ndarray))
 
 
 def measure(functions: Callable[[Data], Sequence[Function]], settings: Settings) -> list[Measurement]:
@@ -404,7 +423,7 @@ def measure(functions: Callable[[Data], Sequence[Function]], settings: Settings)
         return [found for function in functions(data) for found in _measured(function, brief)]
 
 
-FAMILIES = (elementwise, special, reductions, statistics, assembled, arrays, linear_algebra)
+FAMILIES = (elementwise, special, reductions, statistics, assembled, arrays, views, linear_algebra)
 ROWS = [
     Row(family.__name__, f"Functions: {family.__name__}", partial(measure, family)) for family in FAMILIES
 ]

@@ -11,6 +11,8 @@ from everyo.backends.shortcuts import VIEWS
 from everyo.errors import EveryOError
 
 GOOD = {
+    "atleast_1d": lambda draw, x: (),
+    "atleast_2d": lambda draw, x: (),
     "broadcast_to": lambda draw, x: ((draw(st.integers(0, 3)), *x.shape),),
     "diagonal": lambda draw, x: draw(
         st.sampled_from([(), (draw(st.integers(-4, 4)),), (draw(st.integers(-4, 4)), -1, 0)])
@@ -18,6 +20,8 @@ GOOD = {
     "flip": lambda draw, x: draw(
         st.sampled_from([(), *((i,) for i in range(-x.ndim, x.ndim)), (tuple(range(x.ndim)),), ((),)])
     ),
+    "fliplr": lambda draw, x: (),
+    "flipud": lambda draw, x: (),
     "permute_dims": lambda draw, x: (tuple(draw(st.permutations(range(-x.ndim, 0)))),),
     "reshape": lambda draw, x: draw(st.sampled_from([(x.size,), ((-1, *x.shape),), ((*x.shape, 1),)])),
     "squeeze": lambda draw, x: draw(
@@ -75,6 +79,26 @@ def test_what_is_refused_is_refused_with_the_same_error(name, args):
         errors.append(error.value)
     assert type(errors[0]) is type(errors[1])
     assert str(errors[0]) == str(errors[1])
+
+
+def test_views_of_few_axes():
+    for array in (np.array(2.0), np.arange(3.0), np.zeros(0)):
+        x = eo.from_numpy(array)
+        np.testing.assert_array_equal(eo.atleast_1d(x), np.atleast_1d(array))
+        np.testing.assert_array_equal(eo.atleast_2d(x), np.atleast_2d(array))
+        for name in ("flip", "squeeze", "transpose"):
+            found = getattr(eo, name)(x)
+            assert isinstance(found.data, np.ndarray)
+            np.testing.assert_array_equal(found, getattr(np, name)(array))
+        with pytest.raises(EveryOError, match="fliplr"):
+            eo.fliplr(x)
+    with pytest.raises(EveryOError, match="flip"):
+        eo.flip(eo.tensor(2.0), 0)
+    with pytest.raises(EveryOError, match="flipud"):
+        eo.flipud(eo.tensor(2.0))
+    same = eo.atleast_2d(x := eo.ones((2, 2)))
+    same += 1  # is an object of its own
+    assert x[0, 0].item() == 1.0
 
 
 def test_a_view_without_a_tensor_is_refused():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -77,9 +78,9 @@ def flip(x: Any, axis: int | tuple[int, ...] | None = None) -> Any:
 
 
 @functools.lru_cache(256)
-def _reversal(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[slice, ...]:
+def _reversal(axis: int | tuple[int, ...] | None, ndim: int) -> Any:
     axes = range(ndim) if axis is None else normalize_axis_tuple(axis, ndim)
-    return tuple([_REVERSED if i in axes else _WHOLE for i in range(ndim)])
+    return tuple([_REVERSED if i in axes else _WHOLE for i in range(ndim)]) or ...  # () would give a scalar
 
 
 def diagonal(x: Any, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Any:
@@ -108,8 +109,18 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     return out
 
 
+def _atleast_1d(x: Any) -> Any:
+    return x[:] if x.ndim else x.reshape(1)
+
+
+def _atleast_2d(x: Any) -> Any:
+    return x[:] if x.ndim > 1 else x.reshape(1, x.size)
+
+
 VIEWS: dict[str, Callable[..., Any]] = {  # under the names that `everyo.ops` gives them, with its defaults
-    "broadcast_to": broadcast_to, "diagonal": _diagonal, "flip": flip, "permute_dims": permute_dims,
+    "atleast_1d": _atleast_1d, "atleast_2d": _atleast_2d, "broadcast_to": broadcast_to,
+    "diagonal": _diagonal, "flip": flip, "fliplr": itemgetter((_WHOLE, _REVERSED)),
+    "flipud": itemgetter(_REVERSED), "permute_dims": permute_dims,
     "reshape": _reshape, "squeeze": np.ndarray.squeeze, "swapaxes": np.ndarray.swapaxes,
     "transpose": _transpose,
 }  # fmt: skip

@@ -22,6 +22,7 @@ from everyo.ops.sorting import argmax
 from everyo.ops.splitting import split
 from everyo.ops.transposition import moveaxis
 from everyo.ops.truth import any as some
+from everyo.ops.views import viewing
 
 __all__ = [
     "append", "atleast_3d", "column_stack", "diagflat", "dsplit", "dstack", "fliplr", "flipud", "hsplit",
@@ -235,6 +236,7 @@ def _split(x: Tensor, sections: Any, axis: int) -> list[Tensor]:
     return split(x, sections, axis)
 
 
+@viewing
 @explained
 @_flipping
 def fliplr(x: Any, /) -> Tensor:
@@ -250,6 +252,7 @@ def fliplr(x: Any, /) -> Tensor:
     return flip(_require_axes(x, 2, "fliplr"), axis=1)
 
 
+@viewing
 @explained
 @_flipping
 def flipud(x: Any, /) -> Tensor:

@@ -359,6 +359,8 @@ def expand_dims(x: Any, /, axis: int | Sequence[int]) -> Tensor:
     return apply(_reshape, (x,), {"shape": tuple([1 if i in axes else next(sizes) for i in range(ndim)])})
 
 
+@viewing
+@explained
 def atleast_1d(x: Any, /) -> Tensor:
     """Return `x` with at least one axis; the gradient is reshaped back.
 
@@ -387,6 +389,8 @@ def atleast_1d(x: Any, /) -> Tensor:
     return apart(x) if x.ndim else reshape(x, (1,))
 
 
+@viewing
+@explained
 def atleast_2d(x: Any, /) -> Tensor:
     """Return `x` with at least two axes, new ones in front; the gradient is reshaped back.
 

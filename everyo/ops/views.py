@@ -37,9 +37,13 @@ def viewing(function: F) -> F:
                     out = view(array, *args)
                 except EXPLAINED:
                     return function(x, *args)
-                for a in args:  # NumPy takes True for 1
-                    if a.__class__ is not int and not _plain(a):
-                        return function(x, *args)
+                for a in args:
+                    if a.__class__ is not int:  # NumPy takes True for 1
+                        if a.__class__ is not tuple:
+                            return function(x, *args)
+                        for n in a:
+                            if n.__class__ is not int:
+                                return function(x, *args)
                 tensor = Tensor()
                 tensor.data = out
                 tensor.grad = tensor.grad_node = None
@@ -53,13 +57,3 @@ def _view_of(array: Any, name: str) -> Callable[..., Any] | None:
     backend = device.backend_of(array)
     views: Any = getattr(backend.xp, "views", None) if backend is not None else None
     return views.get(name) if isinstance(views, dict) else None
-
-
-def _plain(a: Any) -> bool:
-    """Whether an argument is a tuple of integers; True and False are none."""
-    if a.__class__ is not tuple:
-        return False
-    for n in a:  # noqa: SIM110 # a generator takes longer than the view
-        if n.__class__ is not int:
-            return False
-    return True
