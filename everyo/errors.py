@@ -18,8 +18,8 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 QUOTED = 200  # characters of a source line that a message shows
 GENERATED = "<everyo>"  # the file name of code that the package writes itself
 _BETWEEN = frozenset(
-    ("concurrent", "contextlib", "copy", "copyreg", "functools", "numpy", "optree", "pickle", "scipy")
-    + ("threading",)
+    ("concurrent", "contextlib", "copy", "copyreg", "fractions", "functools", "matplotlib", "mpl_toolkits")
+    + ("numpy", "optree", "pandas", "pickle", "scipy", "seaborn", "statistics", "threading")
 )
 
 

@@ -108,10 +108,14 @@ CONVERSIONS = {
     ),
     "sin": (lambda x: math.sin(x[0]), r"eo\.sin in place of math\.sin", lambda x: eo.sin(x[0])),
     "cos": (lambda x: cos(x[0]), r"eo\.cos in place of cos", lambda x: eo.cos(x[0])),
-    "pow": (lambda x: math.pow(x[0], 2), r"eo\.power in place of math\.pow", lambda x: eo.power(x[0], 2)),
+    "pow": (
+        lambda x: math.pow(x[0], 2),
+        r"eo\.power\(x\[0\], 2\) in place of math\.pow",
+        lambda x: eo.power(x[0], 2),
+    ),
     "lgamma": (
         lambda x: math.lgamma(x[0]),
-        r"eo\.special\.gammaln in place of math\.lgamma",
+        r"eo\.special\.gammaln\(x\[0\]\) in place of math\.lgamma",
         lambda x: eo.special.gammaln(x[0]),
     ),
     "logsumexp": (
@@ -137,7 +141,7 @@ CONVERSIONS = {
     ),
     "cho_solve": (
         lambda x: scipy.linalg.cho_solve((np.eye(3), True), x),
-        r"eo\.linalg\.cholesky_solve in place of",
+        r"eo\.linalg\.cholesky_solve\(x, np\.eye\(3\), upper=False\) in place of",
         lambda x: eo.linalg.cholesky_solve(x[:, None], np.eye(3, dtype="f4"))[:, 0],
     ),
     "the second call": (
@@ -147,10 +151,14 @@ CONVERSIONS = {
     ),
     "expm": (
         lambda x: scipy.linalg.expm(eo.outer(x, x) / 9).sum(),
-        r"eo\.linalg\.matrix_exp in place of",
+        r"eo\.linalg\.matrix_exp\(eo\.outer\(x, x\) / 9\) in place of",
         lambda x: eo.linalg.matrix_exp(eo.outer(x, x) / 9).sum(),
     ),
-    "stored": (stored, r"make y a tensor, with eo\.zeros in place of np\.zeros", stored_in_a_tensor),
+    "stored": (
+        stored,
+        r"make y a tensor, with eo\.zeros\(n, dtype=eo\.float64\) in place of np\.zeros",
+        stored_in_a_tensor,
+    ),
     "added": (added, r"make total a tensor(.|\n)*eo\.asarray\(total\)", added_to_a_tensor),
     "stored row": (stored_row, "make rows a tensor", stored_row_in_a_tensor),
 }
@@ -264,7 +272,9 @@ def test_a_store_into_an_array_asks_for_a_tensor(store, context):
     """An array of which a tensor is made for the one store would not have what is stored."""
     with pytest.raises(eo.EveryOError) as caught:
         CONTEXTS[context](store)
-    assert re.match(r"make (r|the array) a tensor, with eo\.zeros in place of np\.zeros", caught.value.remedy)
+    assert re.match(
+        r"make (r|the array) a tensor, with eo\.zeros\(n, dtype=eo\.float64\) in", caught.value.remedy
+    )
     assert " in place of r[" not in caught.value.remedy
 
 

@@ -7,40 +7,26 @@ import dis
 import inspect
 import itertools
 import linecache
+import operator
+import os
 import re
 import sys
 from types import FrameType
 from typing import Any
 
 from everyo.errors import QUOTED, user_expression, user_frame, user_source
+from everyo.guidance.foreign import CALLED, DISPATCHED, DISTRIBUTIONS, DRAWS, PACKAGES, RULES, SAME
+from everyo.guidance.rules import MANNERS, applied
 
 _CALL = re.compile(r"([A-Za-z_][\w.]*)([(\[])")
 _UPDATE = re.compile(r"(.*?)\s*(?:\*\*|//|>>|<<|[-+*/@%&|^])=(?!=)", re.DOTALL)
-_MADE = "with eo.zeros in place of np.zeros"
 _NUMPY = {
     "array": "eo.asarray or eo.stack", "asarray": "eo.asarray", "asanyarray": "eo.asarray",
     "ascontiguousarray": "eo.asarray", "full": "eo.full", "full_like": "eo.full_like",
     "copyto": "x[...] = value with a tensor x", "put": "x[i] = value with a tensor x", "fromiter": "eo.stack",
-    "vectorize": "eo.vmap", "float64": "x.astype(eo.float64)", "float32": "x.astype(eo.float32)",
+    "float64": "x.astype(eo.float64)", "float32": "x.astype(eo.float32)",
     "float16": "x.astype(eo.float16)", "complex64": "x.astype(eo.complex64)",
     "complex128": "x.astype(eo.complex128)",
-}  # fmt: skip
-_MATH = {
-    "pow": "eo.power", "fsum": "eo.sum", "dist": "eo.linalg.norm", "lgamma": "eo.special.gammaln",
-    "gamma": "eo.special.gamma", "remainder": "x - y * eo.round(x / y)",
-}  # fmt: skip
-_SCIPY = {
-    "optimize": "eo.scipy_compat.minimize or least_squares for an optimum, eo.implicit.custom_root for the "
-    "derivative of a solution",
-    "stats": "the density written with functions of eo, as -x * x / 2 for a normal one",
-    "ndimage": "eo.conv2d of x.reshape(1, 1, *x.shape), with eo.pad for the border",
-    "integrate": "eo.trapezoid or a sum over points, eo.scan for steps in time, eo.custom_vjp around SciPy",
-}
-_EXACT = {
-    "softmax": "eo.softmax(x, axis=None)", "log_softmax": "eo.log_softmax(x, axis=None)",
-    "cholesky": "eo.linalg.cholesky(x, upper=True)", "qr": 'eo.linalg.qr(x, mode="complete")',
-    "expm": "eo.linalg.matrix_exp", "cho_solve": "eo.linalg.cholesky_solve",
-    "cho_factor": "eo.linalg.cholesky",
 }  # fmt: skip
 # What is indexed in place of a call, by the name of its class.
 _INDEXED = {"RClass": "eo.concat([...])", "CClass": "eo.column_stack([...])"}
@@ -60,20 +46,22 @@ def instead(otherwise: str, more: str = "") -> str:
     elif kind == "read":
         known = _read(running, names)
     else:
-        found = (_in_place_of(path, opened, names) for path, opened in _calls(frame))
+        found = (_in_place_of(path, opened, names, node) for path, opened, node in _calls(frame))
         known = next(filter(None, found), None)
     return otherwise if known is None else known + more
 
 
-def _calls(frame: FrameType) -> list[tuple[str, str]]:
+def _calls(frame: FrameType) -> list[tuple[str, str, ast.expr | None]]:
     """Return the call that a frame runs; all of its line where no instruction says which."""
     place = position(frame)
     if place is None:
-        return [(path, opened) for path, opened in _CALL.findall(user_source(frame))]
+        return [(path, opened, None) for path, opened in _CALL.findall(user_source(frame))]
     running = expression(frame, place)
     if isinstance(running, ast.Call):
-        return [(ast.unparse(running.func), "(")]
-    return [(ast.unparse(running.value), "[")] if isinstance(running, ast.Subscript) else []
+        return [(ast.unparse(running.func), "(", running)]
+    if isinstance(running, ast.BinOp):
+        return [(ast.unparse(side), "@", running) for side in (running.left, running.right)]
+    return [(ast.unparse(running.value), "[", running)] if isinstance(running, ast.Subscript) else []
 
 
 def position(frame: FrameType) -> tuple[int, int, int, int] | None:
@@ -144,20 +132,27 @@ def _stored(text: str, names: dict[str, Any], frame: FrameType) -> str:
     update = _UPDATE.match(text)
     target = _indexed(update[1] if update else text)
     if target is None:
-        return f"make the array a tensor, {_MADE}"
+        return f"make the array a tensor, {_made(None)}"
     owner = part = ast.unparse(target.value)
     inner: Any = target.value
     while not _is_array(part, names):
         inner = getattr(inner, "func", None) or getattr(inner, "value", None)
         if not isinstance(inner, ast.AST):
-            return f"make {owner} a tensor, {_MADE}"
+            return f"make {owner} a tensor, {_made(None)}"
         part = ast.unparse(inner)
+    made = _made(getattr(resolved(part, names), "dtype", None))
     if part != owner:
         return (
-            f"make {part} a tensor, {_MADE}, and store into {part} with one index: "
+            f"make {part} a tensor, {made}, and store into {part} with one index: "
             f"what is stored into {owner} would not reach it"
         )
-    return f"make {owner} a tensor, {_MADE}" + _of_another(owner, names, frame)
+    return f"make {owner} a tensor, {made}" + _of_another(owner, names, frame)
+
+
+def _made(dtype: Any) -> str:
+    """Return how a tensor is made in place of an array; in its dtype, as Python's floats are float32 here."""
+    kept = dtype if getattr(dtype, "kind", "") in ("f", "c") else "float64"
+    return f"with eo.zeros(n, dtype=eo.{kept}) in place of np.zeros(n)"
 
 
 def _of_another(path: str, names: dict[str, Any], frame: FrameType) -> str:
@@ -166,7 +161,10 @@ def _of_another(path: str, names: dict[str, Any], frame: FrameType) -> str:
     given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     if getattr(resolved(path, names), "base", None) is not None:
         return f"; if {path} is part of another array, make that one a tensor and store into it"
-    return ", where the function is called" if path in given else f", or {path} = eo.asarray({path}) before"
+    if path in given:
+        return ", where the function is called"
+    whole = getattr(getattr(resolved(path, names), "dtype", None), "kind", "f") not in ("f", "c")
+    return f", or {path} = eo.asarray({path}{', dtype=eo.float64' * whole}) before"
 
 
 def _read(text: str, names: dict[str, Any]) -> str | None:
@@ -176,7 +174,7 @@ def _read(text: str, names: dict[str, Any]) -> str | None:
         return None
     path = ast.unparse(source.value)
     if not _is_array(path, names):
-        return _in_place_of(path, "[", names)
+        return _in_place_of(path, "[", names, source)
     if len(text) > QUOTED:
         return f"write eo.asarray({path})[...] in place of {path}[...]"
     return f"write eo.asarray({path}){text[len(path) :]} in place of {text}"
@@ -191,14 +189,30 @@ def resolved(path: str, names: dict[str, Any]) -> Any:
     return found
 
 
-def _in_place_of(path: str, opened: str, names: dict[str, Any]) -> str | None:
+def _in_place_of(path: str, opened: str, names: dict[str, Any], node: ast.expr | None) -> str | None:
     """Return what to write in place of what a line calls or indexes of Python, NumPy or SciPy."""
     called = resolved(path, names)
     if opened == "[":
         return _written(_INDEXED.get(type(called).__name__), f"{path}[...]")
+    if opened == "@":
+        return _of_sparse(path, called)
+    call = node if isinstance(node, ast.Call) else None
     owner, _, method = path.rpartition(".")
-    if method == "dot" and type(resolved(owner, names)).__module__ == "numpy":
+    holder = resolved(owner, names)
+    kind = type(holder).__module__
+    if method == "dot" and kind == "numpy":
         return f"write {owner} @ x in place of {path}(x)"
+    if method == "dot" and kind.startswith("scipy.sparse"):
+        return _of_sparse(owner, holder)
+    if kind.startswith("scipy.stats"):
+        rule = DISTRIBUTIONS.get(f"{type(holder).__name__.removesuffix('_gen')}.{method}")
+        return _by_rule(rule, path, call, names)
+    if kind.startswith("numpy.random") or getattr(holder, "__name__", "") == "numpy.random":
+        return _by_rule(DRAWS.get(method), path, call, names)
+    made = resolved(ast.unparse(call.func.func), names) if call and isinstance(call.func, ast.Call) else None
+    known = made if isinstance(made, type) else type(called)
+    if known.__module__.startswith(("numpy", "scipy")) and known.__name__ in CALLED:
+        return _by_rule(CALLED[known.__name__], path, call, names, owner=path)
     try:
         module, name = called.__module__, called.__name__
     except Exception:  # an object's own way of giving attributes
@@ -206,16 +220,57 @@ def _in_place_of(path: str, opened: str, names: dict[str, Any]) -> str | None:
     if type(name) is not str:
         return None
     root, _, package = str(module).partition(".")
-    if root in ("math", "cmath"):
-        return _written(_MATH.get(name) or ours(name), path)
-    if root == "numpy" and name in _NUMPY:
+    package = package.partition(".")[0]
+    place = f"scipy.{package}" if root == "scipy" else root
+    if place == "numpy" and name in _NUMPY:
         return _written(_NUMPY[name], path)
-    if root == "scipy":
-        package = package.partition(".")[0]
-        found = None if package in _SCIPY else _EXACT.get(name) or ours(name)
-        others = _SCIPY.get(package, "eo.custom_vjp around it")
-        return f"use {others}, in place of {path} alone" if found is None else _written(found, path)
+    found = _by_rule(RULES.get(place, {}).get(name), path, call, names) or _same(place, name, path, call)
+    if found or root != "scipy":
+        return found
+    if name in DISPATCHED.get(place, "").split() and not os.environ.get("SCIPY_ARRAY_API"):
+        return f"set SCIPY_ARRAY_API=1 in the environment, with which {path} computes on tensors"
+    return f"use {PACKAGES.get(package, 'eo.custom_vjp around it')}, in place of {path} alone"
+
+
+def _by_rule(
+    rule: str | None, path: str, call: ast.Call | None, names: dict[str, Any], owner: str = ""
+) -> str | None:
+    """Return what a rule for a foreign function says of a call of it."""
+    if rule is None:
+        return None
+    given = {"owner": owner or path.rpartition(".")[0] or path, "path": path}
+    text = applied(rule, call, given, lambda part: resolved(part, names))
+    if not text.startswith("write "):
+        return text or None
+    theirs = path if call is None else ast.unparse(call)
+    return f"{text} in place of {theirs if len(theirs) <= QUOTED // 2 else path}"
+
+
+def _same(place: str, name: str, path: str, call: ast.Call | None) -> str | None:
+    """Return where a function is that takes the same arguments, if it takes those of a call."""
+    for namespace, functions in SAME.get(place, {}).items():
+        if name in functions.split():
+            ours = f"{namespace}.{name}"
+            function = operator.attrgetter(ours.removeprefix("eo."))(sys.modules["everyo"])
+            taken = inspect.signature(function).parameters
+            strange = [k for k in call.keywords if k.arg not in taken] if call else []
+            if call is None or not strange:
+                return _written(ours, path)
+            kept = [k for k in call.keywords if k not in strange]
+            written = ast.unparse(ast.Call(ast.Name(ours), call.args, kept))
+            same = all(k.arg in MANNERS for k in strange)
+            return _written(written, ast.unparse(call)) if same else None
     return None
+
+
+def _of_sparse(path: str, matrix: Any) -> str | None:
+    """Return what to write for a product with a sparse matrix of SciPy."""
+    if not type(matrix).__module__.startswith("scipy.sparse"):
+        return None
+    return (
+        f"write eo.asarray({path}.toarray()) in place of {path}; a large one times a vector x is, with "
+        f"c = {path}.tocoo(), eo.segment_sum(c.data * x[c.col], c.row, c.shape[0])"
+    )
 
 
 def ours(name: str) -> str | None:
