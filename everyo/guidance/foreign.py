@@ -255,7 +255,8 @@ DISPATCHED = {
     "scipy.signal": "fftconvolve hilbert",
 }
 _PIECES = (
-    "x, *_: 'with i = eo.searchsorted({owner}.x[1:-1], {x}) write eo.vmap(eo.polyval, (1, 0))(eo.asarray({owner}.c)[:, i], "
+    "x, *_: 'with i = eo.searchsorted({owner}.x[1:-1], {x}) write eo.vmap(eo.polyval, (1, 0))"
+    "(eo.asarray({owner}.c)[:, i], "
     "{x} - eo.asarray({owner}.x)[i])'"
 )
 # For objects that are called, by their class.
