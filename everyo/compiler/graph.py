@@ -6,7 +6,7 @@ rewrites it into the few operations that the code generator knows (`CORE`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,11 @@ class Op:
         """The operands that are there."""
         return [v for v in self.inputs if v is not None]
 
+    def severs(self) -> bool:
+        """Whether it cuts a derivative off that eager code would refuse to lose, here or in a body."""
+        bodies = (p for p in self.params.values() if isinstance(p, Graph))
+        return self.name == "severed" or any(op.severs() for body in bodies for op in body.ops)
+
 
 def transposed(value: Value) -> Value | None:
     """Return what a value is but for its last two axes, which are exchanged; None if it is no such view."""
@@ -97,6 +102,17 @@ def transposed(value: Value) -> Value | None:
     axes, rank = tuple(value.op.params["axes"]), len(value.shape)
     swapped = rank > 1 and axes == (*range(rank - 2), rank - 1, rank - 2)
     return value.op.operands[0] if swapped else None
+
+
+def severing_inside(op: Op, moving: Container[Value | None]) -> Op | None:
+    """Return what in a body of an operation cuts off derivatives of operands that are `moving`."""
+    for body in op.params.values():
+        if isinstance(body, Graph):
+            pairs = zip(reversed(op.inputs), reversed(body.inputs), strict=False)  # a predicate stands first
+            found = body.severing(b for v, b in pairs if v in moving)
+            if found is not None:
+                return found
+    return None
 
 
 def has_effect(op: Op) -> bool:
@@ -157,16 +173,37 @@ class Graph:
         return [op for op in self.ops if has_effect(op) or any(v in live for v in op.outs)]
 
     def dependences(self) -> list[int]:
-        """Return for each output the inputs that it may have derivatives with respect to, as bits."""
+        """Return for each output the inputs that it may have derivatives with respect to, as bits.
+
+        All have those of what was severed: the derivative of any of them is refused then.
+        """
         found = {v: 1 << i for i, v in enumerate(self.inputs) if v.dtype.kind in DIFFERENTIABLE}
+        lost = 0
         for op in self.ops:
-            depends = 0
+            depends = reached = 0
+            for value in op.operands:
+                reached |= found.get(value, 0)
             if op.primitive is None or op.primitive.vjp is not None:
-                for value in op.operands:
-                    depends |= found.get(value, 0)
+                depends = reached
+            if op.severs():
+                lost |= reached
             for value in op.outs:
                 found[value] = depends if value.dtype.kind in DIFFERENTIABLE else 0
-        return [found.get(v, 0) for v in self.outputs]
+        return [found.get(v, 0) | lost if v.dtype.kind in DIFFERENTIABLE else 0 for v in self.outputs]
+
+    def severing(self, followed: Iterable[Value]) -> Op | None:
+        """Return the first operation, here or in a body, that cuts off derivatives of some inputs."""
+        moving = set(followed)
+        for op in self.ops:
+            if op.name == "severed" and op.inputs[0] in moving:
+                return op
+            if op.severs():
+                found = severing_inside(op, moving)
+                if found is not None:
+                    return found
+            if (op.primitive is None or op.primitive.vjp is not None) and not moving.isdisjoint(op.operands):
+                moving.update(v for v in op.outs if v.dtype.kind in DIFFERENTIABLE)
+        return None
 
     def bodies(self) -> Iterator[Graph]:
         """Yield the graphs inside the operations of this one."""

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from everyo.compiler.graph import Graph, Op, Value
+from everyo.compiler.graph import Graph, Op, Value, severing_inside
 from everyo.core.dispatch import apply
+from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import innermost, staging
 from everyo.ops.known import Check, look
 from everyo.ops.replay import Draws
+from everyo.ops.severing import SEVERED, is_followed, severed
 from everyo.transforms.custom_calls import Custom, Mapped
 
 
@@ -48,13 +50,24 @@ def replay(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
             known.update(zip(op.outs, results, strict=True))
             continue
         operands = [None if v is None else known[v] for v in op.inputs]
+        if op.name == SEVERED:
+            known[op.out] = severed(*operands, op.params["refuse"])
+            continue
         if op.name == "custom":
             primitive = Custom(_renewed(op.primitive.rules), nested=True)
             known.update(zip(op.outs, primitive.enter(operands[: op.params["count"]]), strict=True))
             continue
+        if op.severs() and not any(v.dtype.kind in DIFFERENTIABLE for v in op.outs):  # no rule is asked
+            moving = [v for v, x in zip(op.inputs, operands, strict=True) if _is_followed(x)]
+            if (cut := severing_inside(op, moving)) is not None:
+                raise cut.params["refuse"](cut.inputs[0])
         out = apply(op.primitive, operands, op.params)
         known.update(zip(op.outs, out if isinstance(out, tuple) else (out,), strict=True))
     return [known[v] for v in graph.outputs]
+
+
+def _is_followed(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.dtype.kind in DIFFERENTIABLE and is_followed(x)
 
 
 def _renewed(rules: Any) -> Any:

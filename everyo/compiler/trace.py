@@ -89,6 +89,8 @@ class Tracer(Interpreter):
         The arrays of tensors from outside.
     undoing : ExitStack
         What a failure takes back, shared as well.
+    ruled : bool
+        Whether what is written down now has derivative rules of the user's own.
     parent : Tracer or None
         The trace around it, where it traces the body of a loop or branch.
     guarding : Tracer or None
@@ -107,7 +109,7 @@ class Tracer(Interpreter):
         super().__init__()
         self.guarded = guarded
         self.staging = self
-        self.graph, self.parent = graph, None
+        self.graph, self.parent, self.ruled = graph, None, False
         self._recording = begin(self.level).grad
         self.made: list[weakref.ref[Symbol]] = []
         self.cells: dict[Any, tuple[Cell, Value]] = {}
@@ -168,6 +170,10 @@ class Tracer(Interpreter):
         """Whether what is written down now is constant to whatever differentiates the program."""
         return (self._recording and not current_mode().grad) or is_constant(self.level)
 
+    def is_held(self) -> bool:
+        """Whether nobody who differentiates the program follows what is written down now."""
+        return self.ruled or self._in_block() or (self.parent is not None and self.parent.is_held())
+
     def _constant_of(self, x: Symbol) -> Tensor:
         """Return a value that was computed under `no_grad`, marked as constant."""
         return op.stop_gradient(wrap(x)) if x.dtype.kind in DIFFERENTIABLE else wrap(x)
@@ -176,11 +182,13 @@ class Tracer(Interpreter):
         """Trace a function with rules of the user's own; its node pulls back by those rules."""
         values = [self.operand(x) for x in inputs]
         arrays = [self.symbol(v) for v in values if v is not None]
-        token = noting.set(False)
+        token, ruled = noting.set(False), self.ruled
+        self.ruled = True
         try:
             outs, extras = primitive.rules.forward(arrays)
         finally:
             noting.reset(token)
+            self.ruled = ruled
         made = [self.operand(x) for x in (*outs, *extras)]
         specs = [(v.shape, v.dtype) for v in made if v is not None]
         marked = self.graph.add("custom", [*values, *made], specs, count=len(values))

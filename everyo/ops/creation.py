@@ -10,7 +10,6 @@ from typing import Any
 from everyo.core.batching import unchanged
 from everyo.core.device import backend_for, backend_of
 from everyo.core.dtypes import as_dtype, get_default_dtype, in_double_precision, refuse_complex
-from everyo.core.modes import is_grad_enabled
 from everyo.core.operands import array_from, is_typed, stack_lists_by, strongest, tensors_in
 from everyo.core.ownership import as_changeable, changeable
 from everyo.core.registry import op
@@ -29,6 +28,7 @@ from everyo.errors import (
 from everyo.ops.axes import as_flag, as_items, normalize_shape
 from everyo.ops.docstrings import LIKE, SHAPE, VALUE, converted, created, described
 from everyo.ops.families import primitive
+from everyo.ops.severing import is_followed, severed
 from everyo.ops.signatures import explained
 
 __all__ = [
@@ -67,26 +67,26 @@ def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_
     """
     tracked = _tracked(data)
     if tracked is not None:
-        raise GraphStateError(
-            "a new leaf has no path to the tensors it is made of",
-            operation="tensor",
-            inputs=describe(tracked),
-            expected="data without a graph",
-            found="a tensor that requires grad",
-            remedy="use eo.asarray(...) or eo.stack([...]), which stay differentiable, or x.detach()",
-        )
+        raise _pathless(tracked)
     if staging.get() is not None and next(tensors_in(data), None) is not None:  # read anew at each call
-        return changeable(op.copy(asarray(data, dtype=dtype, device=device)).detach())
+        return changeable(op.copy(severed(asarray(data, dtype=dtype, device=device), _pathless)))
     return made(_array(data, dtype, device, True, "tensor"), requires_grad, "tensor")
 
 
 def _tracked(data: Any) -> Tensor | None:
     """Return a tensor in nested lists whose derivative a copy of its elements would lose."""
-    recording = is_grad_enabled()
-    for t in tensors_in(data):
-        if (t.level and not t.data.interpreter.writes_outside) or (t.grad_node is not None and recording):
-            return t
-    return None
+    return next(filter(is_followed, tensors_in(data)), None)
+
+
+def _pathless(x: Tensor) -> GraphStateError:
+    return GraphStateError(
+        "a new leaf has no path to the tensors it is made of",
+        operation="tensor",
+        inputs=describe(x),
+        expected="data without a graph",
+        found="a tensor that requires grad",
+        remedy="use eo.asarray(...) or eo.stack([...]), which stay differentiable, or x.detach()",
+    )
 
 
 def _stacked(data: Any) -> Any:

@@ -7,6 +7,7 @@ operation, so that a transformation can map over them.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from everyo.core.device import backend_of
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import DIFFERENTIABLE, to_float
 from everyo.core.explaining import explain
-from everyo.core.modes import current_mode, is_grad_enabled
+from everyo.core.modes import current_mode
 from everyo.core.operands import WEAK, array_from
 from everyo.core.ownership import sole_owner
 from everyo.core.registry import op
@@ -28,6 +29,7 @@ from everyo.ops import index_batching, index_errors
 from everyo.ops.creation import weak
 from everyo.ops.families import primitive
 from everyo.ops.index_batching import ARRAY, DISTINCT, Template
+from everyo.ops.severing import severed
 
 __all__: list[str] = []  # reached as x[index] and x[index] = v; `everyo.ops.gathering` has the functions
 
@@ -375,17 +377,8 @@ def _assigned(x: Tensor, value: Any) -> Any:
     if type(value) not in WEAK:
         value = weak(value, [x], "setitem")
         complex_ = value.dtype.kind == "c"
-        inside = value.level and not value.data.interpreter.writes_outside
-        graph = inside or (value.grad_node is not None and is_grad_enabled())
-        if graph and x.dtype.kind not in DIFFERENTIABLE:
-            raise DTypeError(
-                "an integer or boolean tensor cannot hold a value that requires grad",
-                operation="setitem",
-                inputs=describe(x, value),
-                expected="a value without a graph, or a floating-point tensor to write into",
-                found=f"{value.dtype} into {x.dtype}",
-                remedy=f"detach the value, or convert the tensor: x = {to_float(x.dtype)}",
-            )
+        if x.dtype.kind not in DIFFERENTIABLE and value.dtype.kind in DIFFERENTIABLE:
+            value = severed(value, functools.partial(_no_place, describe(x), x.dtype))
     if complex_ and x.dtype.kind != "c":
         wide = x.backend.xp.result_type(x.dtype, "complex64")
         raise DTypeError(
@@ -397,6 +390,17 @@ def _assigned(x: Tensor, value: Any) -> Any:
             remedy=f"write eo.real(value), or convert the tensor: x = x.astype(eo.{wide})",
         )
     return value
+
+
+def _no_place(found: str, dtype: Any, value: Tensor) -> DTypeError:
+    return DTypeError(
+        "an integer or boolean tensor cannot hold a value that requires grad",
+        operation="setitem",
+        inputs=f"{found}, {describe(value)}",
+        expected="a value without a graph, or a floating-point tensor to write into",
+        found=f"{value.dtype} into {dtype}",
+        remedy=f"detach the value, or convert the tensor: x = {to_float(dtype)}",
+    )
 
 
 GETITEM = op.getitem

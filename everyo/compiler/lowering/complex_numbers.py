@@ -21,7 +21,7 @@ from everyo.compiler.lowering.table import LOWERINGS
 # the first one on, of which that holds (None: all); the others are indices.
 EACH: dict[str, int | None] = {
     **dict.fromkeys(
-        ("add", "subtract", "negative", "positive", "stop_gradient", "alias", "copy", "to_device",
+        ("add", "subtract", "negative", "positive", "stop_gradient", "severed", "alias", "copy", "to_device",
          "zeros_like", "ravel", "reshape", "broadcast_to", "transpose", "matrix_transpose", "diagonal",
          "trace", "flip", "repeat", "roll", "tril", "triu", "concat", "stack", "fill_blocks", "delay",
          "sliding_windows", "overlap_add", "window_view", "cumsum", "differences", "spread_differences",

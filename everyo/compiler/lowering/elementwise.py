@@ -96,7 +96,7 @@ def _predicate(b: Builder, op: Op, x: Value) -> Value | None:
     return b.map(op.name, x)
 
 
-@lowering("positive", "stop_gradient", "alias", "copy", "conj", "real")
+@lowering("positive", "stop_gradient", "severed", "alias", "copy", "conj", "real")
 def _same(b: Builder, op: Op, x: Value) -> Value:
     return b.cast(x, op.out.dtype)
 
