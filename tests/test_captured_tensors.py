@@ -1,6 +1,7 @@
 """In-place statements inside a differentiated function: its own tensors may change, captured ones do not."""
 
 import gc
+import operator
 import weakref
 
 import numpy as np
@@ -252,3 +253,86 @@ def test_statements_in_a_loop_keep_no_old_values():
 
     assert eo.grad(g)(X).tolist() == [5.0, 5.0]
     assert mode_entries == [1]
+
+
+STARTS = {
+    "ones": lambda w: eo.ones(3, dtype="float64") * 2,
+    "full": lambda w: eo.full(3, 2.0, dtype="float64"),
+    "clone": lambda w: w.clone(),
+    "a computed one": lambda w: w * 1,
+}
+UPDATES = {  # the statement, and the derivative of the sum of 2 updated by x
+    "*=": (operator.imul, lambda x: 2 + 0 * x),
+    "/=": (operator.itruediv, lambda x: -2 / x**2),
+    "**=": (operator.ipow, lambda x: np.log(2) * 2**x),
+    "%=": (operator.imod, lambda x: -np.floor(2 / x)),
+}
+AROUND = {
+    "grad": lambda f: eo.grad(f),
+    "compiled": lambda f: eo.compile(eo.grad(f)),
+    "compiled vjp": lambda f: eo.compile(lambda x, w: eo.vjp(lambda y: f(y, w), x)[1](w[0] / 2)[0]),
+    "vmap": lambda f: lambda x, w: eo.vmap(eo.grad(f))(eo.stack([x, x]), eo.stack([w, w]))[0],
+    "compiled vmap": lambda f: eo.compile(lambda x, w: eo.vmap(eo.grad(f))(x[None], w[None])[0]),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize("start", STARTS)
+def test_tensors_of_the_functions_own_change_in_every_transformation(start, update, around):
+    statement, derivative = UPDATES[update]
+
+    def f(x, w):
+        v = STARTS[start](w)
+        v = statement(v, x)
+        return v.sum()
+
+    x, w = eo.asarray([0.8, 1.5, 3.0], dtype="float64"), eo.full(3, 2.0, dtype="float64")
+    found = AROUND[around](f)(x, w)
+    np.testing.assert_allclose(found.numpy(), derivative(x.numpy()), rtol=1e-14)
+    np.testing.assert_array_equal(w.numpy(), 2.0)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda f, x: eo.grad(f)(x),
+        lambda f, x: eo.jvp(f, (x,), (eo.ones(3, dtype="float64"),))[1] / 3 * x,
+        lambda f, x: eo.compile(eo.grad(f))(x),
+        lambda f, x: eo.vmap(eo.grad(f))(x[None])[0],
+        lambda f, x: eo.grad(lambda y: eo.grad(f)(y) @ y)(x) / 2,
+    ],
+    ids=["grad", "jvp", "compiled", "vmap", "second order"],
+)
+def test_a_tensor_of_the_functions_own_may_lie_in_a_cycle_of_references(around):
+    def f(x):
+        v = eo.ones(3, dtype="float64")
+
+        def times(k):
+            nonlocal v
+            if k:
+                v *= x
+                times(k - 1)
+
+        times(2)
+        return v.sum()
+
+    x = eo.asarray([1.0, 1.0, 1.0], dtype="float64")
+    np.testing.assert_allclose(around(f, x).numpy(), 2.0, rtol=1e-14)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_value_of_the_transformation_around_is_captured(compiled):
+    def f(x):
+        w = x * 1
+
+        def inner(y):
+            nonlocal w
+            w *= y
+            return w.sum()
+
+        return eo.grad(inner)(x)
+
+    outer = eo.compile(f) if compiled else eo.vmap(f)
+    with pytest.raises(eo.UnsupportedOperationError, match="captured tensor"):
+        outer(eo.ones((2, 3), dtype="float64"))

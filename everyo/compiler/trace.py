@@ -460,7 +460,6 @@ class Tracer(Interpreter):
             self.made = self.parent.made
             self.undoing = self.parent.undoing
         self.guarding = self if self.guarded else self.parent and self.parent.guarding
-        self._before = len(self.made)
         self._outside = staging.set(self)
         forget_kernels()
         watch()
@@ -485,7 +484,7 @@ class Tracer(Interpreter):
                     self.write(cell, self._known(gradient))
         for reference, data, node in adopted:
             target = reference()
-            if target is not None and self.mine(target) and not self._made_within(data):
+            if target is not None and self.mine(target) and not self.made_since(data, self._before):
                 if error is None:
                     self._changed(target, node)
                 target.data, target.grad_node = data, node
@@ -497,10 +496,10 @@ class Tracer(Interpreter):
         if error is None:
             refuse(changed)
 
-    def _made_within(self, data: Any) -> bool:
-        """Whether the function has made what a tensor was before, if of values of the trace around alone."""
+    def made_since(self, data: Any, before: int) -> bool:
+        """Whether what a tensor was is of the values that were made when there were `before` of them."""
         symbol = at_bottom(data)
-        return symbol is not None and any(made() is symbol for made in self.made[self._before :])
+        return symbol is not None and any(made() is symbol for made in self.made[before:])
 
     def _known(self, x: Any, dtype: Any = None) -> Value:
         value = self.operand(x, dtype)

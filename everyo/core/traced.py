@@ -7,6 +7,7 @@ the level below. No kernel takes a `Traced` value, so the eager path never has t
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -59,6 +60,15 @@ class Changes:
             self.entries.append((weakref.ref(x), x.data, x.grad_node))
 
 
+def _let_go(entries: Sequence[Entry], mine: Callable[[Tensor], bool]) -> None:
+    """Let Python collect tensors of the function's own that only cycles of references keep alive."""
+    for generation in range(3):
+        if not any((x := entry[0]()) is not None and mine(x) for entry in entries):
+            return
+        x = None
+        gc.collect(generation)
+
+
 def undo(entries: Sequence[Entry], mine: Callable[[Tensor], bool], name: str, error: Any) -> list[Entry]:
     """Give tensors that are still there, and `mine`, their old values back; return the entries of the others.
 
@@ -67,6 +77,8 @@ def undo(entries: Sequence[Entry], mine: Callable[[Tensor], bool], name: str, er
     UnsupportedOperationError
         If there were such tensors and there is no other `error`.
     """
+    if error is None:
+        _let_go(entries, mine)
     changed, others = 0, []
     for entry in entries:
         x = entry[0]()
@@ -183,6 +195,7 @@ class Interpreter:
 
     def __enter__(self) -> Any:
         self._token = _depth.set(self.level)
+        self._before = 0 if self.staging is None else len(self.staging.made)
         self.active = True
         return self
 
@@ -190,6 +203,8 @@ class Interpreter:
         _depth.reset(self._token)
         self.active = False
         adopted, self._adopted = self._adopted, []
+        if adopted and self.staging is not None:  # what a program has made of nothing captured is its own
+            adopted = [e for e in adopted if not self.staging.made_since(e[1], self._before)]
         if adopted:
             undo(adopted, self.mine, self.name, error)
         reveal(error)

@@ -52,17 +52,24 @@ class LevelTape(Interpreter):
 
     def process(self, primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any]) -> Any:
         """Compute on the level below; record the call if an operand of this level has a node."""
-        values, mask = [], 0
+        values, mask, given = [], 0, False
         for i, x in enumerate(inputs):
             data: Any = x.data if isinstance(x, Tensor) else None
             mine = data.__class__ is Taped and data.interpreter is self  # as `mine` does, without its call
-            values.append(data.below if mine else lower(x))
+            value = data.below if mine else lower(x)
+            given |= value is x and data is not None
+            values.append(value)
             if mine and x.grad_node is not None:
                 mask |= 1 << i
         out = primitive.on(values, params)
         recorded = mask and primitive.vjp is not None and carries_gradient(out)
         if not recorded or (current_mode().held >= 0 and is_constant(self.level)):
             return each(raised, out)
+        if given:  # a node that kept the object would keep it alive, as if it were captured
+            values = [
+                same_value(v) if v is x and isinstance(v, Tensor) else v
+                for v, x in zip(values, inputs, strict=True)
+            ]
         recording = record if self._block is None else self._record
         node = recording(primitive, inputs, values, params, out, mask)
         if isinstance(out, tuple):
