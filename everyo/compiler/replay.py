@@ -51,7 +51,7 @@ def replay(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
             continue
         operands = [None if v is None else known[v] for v in op.inputs]
         if op.name == SEVERED:
-            known[op.out] = severed(*operands, op.params["refuse"])
+            known[op.out] = severed(known[op.operands[0]], op.params["refuse"])
             continue
         if op.name == "custom":
             primitive = Custom(_renewed(op.primitive.rules), nested=True)

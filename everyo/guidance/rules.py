@@ -50,7 +50,7 @@ def applied(text: str, call: ast.Call | None, given: Mapping[str, str], known: C
     if call is None:
         names = {n: p for n, p in signature.parameters.items() if p.default is p.empty}
         found: dict[str, Any] = {name: ast.Name(name) for name in names}
-        arguments = inspect.BoundArguments(signature, found)  # type: ignore[arg-type] # ordered as it is
+        arguments = inspect.BoundArguments(signature, found)
     else:
         keywords = {
             k.arg: k.value for k in call.keywords if k.arg not in MANNERS or k.arg in signature.parameters
@@ -122,7 +122,8 @@ class _Substitution(ast.NodeTransformer):
         self.generic_visit(node)
         owner, index = node.value, node.slice
         if isinstance(owner, (ast.Tuple, ast.List)) and isinstance(index, ast.Constant):
-            return owner.elts[index.value]
+            place = index.value
+            return owner.elts[place] if isinstance(place, int) else node
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
