@@ -1,5 +1,7 @@
 """Zero times infinity in the chain rule: every order of the two modes comes to the limit."""
 
+import functools
+import itertools
 import math
 
 import numpy as np
@@ -301,3 +303,113 @@ def test_a_nan_that_an_operand_holds_stays_where_the_rule_reads_it():
     x = eo.tensor([math.nan, 4.0], dtype=eo.float64)
     for f in (eo.exp, eo.log, eo.cbrt, eo.special.gamma):
         assert math.isnan(eo.grad(lambda x, f=f: eo.sum(eo.where(x > 0, f(x), 0.0)))(x)[0].item())
+
+
+def composed(*steps):
+    return lambda f: functools.reduce(lambda f, step: step(f), reversed(steps), f)
+
+
+ORDERS = {  # every composition of the two modes that has two or three steps
+    " over ".join(step.__name__ for step in steps): composed(*steps)
+    for n in (2, 3)
+    for steps in itertools.product((reverse, forward), repeat=n)
+}
+ALL_ORDERS = {**ORDERS, "hessian": eo.hessian, "jacrev(jacfwd)": lambda f: eo.jacrev(eo.jacfwd(f))}
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("order", ALL_ORDERS)
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_no_order_of_a_value_that_is_not_taken_is_nan(name, order):
+    f, point = UNDEFINED[name]
+    derivative = ALL_ORDERS[order]
+    x = eo.tensor([point, 0.3], dtype=eo.float64)
+    wanted = [0.0, derivative(f)(x[1]).item()]
+    masked = derivative(lambda x: eo.where(x == 0.3, f(x), 0.0))
+    np.testing.assert_allclose([masked(x[0]).item(), masked(x[1]).item()], wanted, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(eo.vmap(masked)(x).numpy(), wanted, rtol=1e-12, atol=1e-15)
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("inner", [reverse, forward])
+@pytest.mark.parametrize("outer", [*ORDERS, "reverse", "forward"])
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_a_derivative_that_is_not_taken_sends_nothing(name, outer, inner):
+    f, point = UNDEFINED[name]
+    derivative = {**FIRST, **ORDERS}[outer]
+    x = eo.tensor(point, dtype=eo.float64)
+    assert derivative(lambda x: eo.where(x == 0.3, inner(f)(x), 0.0))(x).item() == 0.0
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("order", ALL_ORDERS)
+@pytest.mark.parametrize("name", ["sqrt", "rsqrt", "power", "gamma", "erfinv", "ndtri", "ellipk", "k0"])
+def test_every_order_of_a_value_that_is_taken_is_nan_outside_of_the_domain(name, order):
+    f, point = UNDEFINED[name]
+    for x in (point, math.nan):
+        assert math.isnan(ALL_ORDERS[order](f)(eo.tensor(x, dtype=eo.float64)).item())
+
+
+UNDEFINED_PAIRS = {  # a function of two operands, and where it or a slope of it is not defined
+    "power": (eo.power, (-1.0, 0.5)),
+    "divide": (eo.divide, (0.0, 0.0)),
+    "arctan2": (eo.arctan2, (math.inf, 1.0)),
+    "hypot": (eo.hypot, (math.inf, -math.inf)),
+    "logaddexp": (eo.logaddexp, (math.inf, math.inf)),
+    "fmod": (eo.fmod, (1.0, 0.0)),
+    "beta": (eo.special.beta, (0.0, -1.0)),
+    "boxcox": (eo.special.boxcox, (-1.0, 0.5)),
+    "inv_boxcox": (eo.special.inv_boxcox, (-1.0, 2.0)),
+    "huber": (eo.special.huber, (-1.0, 1.0)),
+    "pseudo_huber": (eo.special.pseudo_huber, (-1.0, 1.0)),
+    "gammaincinv": (eo.special.gammaincinv, (2.0, -1.0)),
+}
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("name", UNDEFINED_PAIRS)
+@pytest.mark.parametrize("second", [*itertools.product((eo.jacrev, eo.jacfwd), repeat=2)])
+def test_no_second_derivative_of_a_pair_that_is_not_taken_is_nan(name, second):
+    f, pair = UNDEFINED_PAIRS[name]
+    outer, inner = second
+    points = eo.tensor([pair, (0.7, 0.6)], dtype=eo.float64)
+    taken = eo.tensor([False, True])
+    found = outer(inner(lambda v: eo.sum(eo.where(taken, f(v[:, 0], v[:, 1]), 0.0))))(points).numpy()
+    wanted = np.zeros((2, 2, 2, 2))
+    wanted[1, :, 1] = outer(inner(lambda v: f(v[0], v[1])))(points[1]).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-15)
+
+
+SMALL = {"float32": (1e-20, 1e-30), "float64": (1e-160, 1e-200)}  # 1 / x**2 leaves the range
+
+
+@pytest.mark.parametrize("order", [order for order in ALL_ORDERS if order.count("over") < 2])
+@pytest.mark.parametrize(("dtype", "x"), [(dtype, x) for dtype, points in SMALL.items() for x in points])
+def test_a_quotient_that_nothing_reads_sends_nothing_where_its_slope_overflows(dtype, x, order):
+    x = eo.tensor([x, 4.0], dtype=dtype)
+    for masked in (
+        lambda x: eo.where(x > 1e-3, 3 / x, 0.0),
+        lambda x: eo.fmin(3 / x, 1e3),
+        lambda x: eo.stack([3 / x, eo.zeros_like(x)])[eo.astype(x < 1e-3, "int64")],
+    ):
+        derivative = ALL_ORDERS[order](masked)
+        assert derivative(x[0]).item() == 0.0
+        np.testing.assert_allclose(eo.vmap(derivative)(x).numpy(), [0.0, 3 / 32], rtol=1e-6)
+
+
+@pytest.mark.parametrize("f", [eo.sqrt, eo.cbrt], ids=["sqrt", "cbrt"])
+@pytest.mark.parametrize("order", ["reverse over reverse", "forward over reverse", "hessian"])
+def test_roots_of_the_smallest_numbers_send_nothing_where_they_are_not_taken(f, order):
+    x = eo.tensor(1e-310, dtype=eo.float64)
+    assert ALL_ORDERS[order](lambda x: eo.where(x > 0.1, f(x), 0.0))(x).item() == 0.0
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("f", [lambda x: x * eo.sqrt(x), lambda x: eo.exp(eo.sqrt(x))])
+def test_an_operand_that_an_operation_made_nan(f):
+    """The other documented difference between the modes."""
+    x = eo.tensor(-1.0)
+    assert math.isnan(reverse(lambda x: eo.where(x > 0, f(x), 0.0))(x).item())
+    assert forward(lambda x: eo.where(x > 0, f(x), 0.0))(x).item() == 0.0
+    safe = reverse(lambda x: eo.where(x > 0, f(eo.where(x > 0, x, 1.0)), 0.0))
+    assert safe(x).item() == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -92,7 +93,12 @@ def telling(primitive: Primitive, saved: Sequence[Any], results: Iterable[bool])
 
 
 def repair(
-    pull: Callable[..., Sequence[Any]], cotangents: Sequence[Any], g: Any, saved: Sequence[Any], known: Any
+    pull: Callable[..., Sequence[Any]],
+    cotangents: Sequence[Any],
+    g: Any,
+    saved: Sequence[Any],
+    known: Any,
+    infinite: bool = False,
 ) -> list[Any]:
     """Set NaN to 0 where the incoming cotangent is 0: an infinite slope times nothing is nothing.
 
@@ -101,33 +107,100 @@ def repair(
     elementwise rule, ``pull(g, saved)``, made a NaN. The convention can hide an indeterminate form:
     ``sqrt(x) * sqrt(x)`` at 0 sends a cotangent of 0 into an infinite slope and gets the gradient 0, where
     the limit is 1.
+
+    A slope of exactly 0 counts likewise: of a finite cotangent, which only overflowed on its way, and where
+    `infinite` says so, of an infinite one.
     """
+    lost = _made_of_numbers(cotangents, known)
     dead = op.equal(g, 0)
+    nothing = [None if at is None else op.logical_and(at, dead) for at in lost]
+    repaired = _zeroed(cotangents, nothing)
+    if staging.get() is not None:  # a traced program would pay for more in every call
+        return repaired
+    again = False
+    if holds_nan(repaired):
+        met = op.logical_not(op.isnan(g)) if infinite else op.isfinite(g)
+        slopes = pull(op.ones_like(g), saved)
+        for i, at in enumerate(lost):
+            if at is not None:
+                flat = op.logical_and(op.equal(slopes[i], 0), met)
+                nothing[i] = op.logical_or(op.logical_and(flat, at), nothing[i])
+        again = True
+    if any(isinstance(c, Tensor) for c in cotangents):
+        cotangents = _differentiable(pull, g, saved, lost, dead)
+        again = True
+    return _zeroed(cotangents, nothing) if again else repaired
+
+
+def _made_of_numbers(cotangents: Sequence[Any], known: Any) -> list[Any]:
+    """Return where each cotangent is NaN and no operand is."""
+    lost = [None if c is None else op.isnan(c) for c in cotangents]
     for residual in known:
         if getattr(residual, "dtype", None) is not None:
             number = op.logical_not(op.isnan(residual))
             if residual.dtype.kind == "c":  # with one infinite part it is infinite, whatever the other is
                 number = op.logical_or(number, op.isinf(residual))
-            dead = op.logical_and(dead, number)
-    if isinstance(g, Tensor) and staging.get() is None:
-        # Nothing goes back through the rule there: to its own derivatives a NaN inside it is an operand.
-        lost = op.logical_and(dead, _any_nan(cotangents))
-        g, *saved = (_held(x, lost) for x in (g, *saved))
-        cotangents = pull(g, saved)
-    return [
-        None if c is None else op.where(op.logical_and(dead, op.isnan(c)), op.zeros_like(c), c)
-        for c in cotangents
-    ]
+            lost = [None if at is None else op.logical_and(at, number) for at in lost]
+    return lost
 
 
-def _any_nan(cotangents: Sequence[Any]) -> Any:
-    found: Any = False
-    for c in cotangents:
-        if c is not None:
-            found = op.logical_or(op.isnan(c), found)
-    return found
+def _zeroed(cotangents: Sequence[Any], places: Sequence[Any]) -> list[Any]:
+    return [None if c is None else op.where(at, op.zeros_like(c), c) for c, at in zip(cotangents, places)]
+
+
+def _differentiable(
+    pull: Callable[..., Sequence[Any]], g: Any, saved: Sequence[Any], lost: Sequence[Any], dead: Any
+) -> list[Any]:
+    """Return what a rule makes, with nothing going back through it where that is NaN.
+
+    To its own derivatives a NaN inside it is an operand, and would count as the user's. Where it made NaN of
+    nothing for one operand, what the others get depends on `g` alone.
+    """
+    anywhere: Any = False
+    for at in lost:
+        anywhere = anywhere if at is None else op.logical_or(at, anywhere)
+    anywhere = op.logical_and(anywhere, dead)
+    made: list[Any] = []
+    for i, at in enumerate(lost):
+        if at is None:
+            made.append(None)
+            continue
+        held = [_held(x, op.logical_or(anywhere, at)) for x in saved]
+        c = pull(_held(g, at), held)[i]
+        made.append(op.where(at, _cut_off(c, [g, *saved]), c) if holds_nan([c]) else c)
+    return made
+
+
+def _varies(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.dtype.kind in "fc"
 
 
 def _held(x: Any, places: Any) -> Any:
     """Return a tensor that is constant at some places; what is none stays."""
-    return op.where(places, x.detach(), x) if isinstance(x, Tensor) and x.dtype.kind in "fc" else x
+    return op.where(places, x.detach(), x) if _varies(x) else x
+
+
+def _cut_off(c: Any, operands: Iterable[Any]) -> Any:
+    """Return a cotangent that is NaN, as it depends on operands by NaN slopes and by nothing else."""
+    made = c.detach()
+    for x in filter(_varies, operands):
+        part = _undefined(x)
+        if x.dtype != c.dtype:
+            part = op.astype(part if c.dtype.kind == "c" else op.real(part), dtype=c.dtype)
+        made = made + part
+    return made
+
+
+def undefined(xp: Any, x: Any) -> Any:
+    """NaN, with derivatives that are NaN wherever they are not repaired."""
+    return xp.full_like(x, math.nan)
+
+
+_undefined: Primitive = Primitive(
+    undefined,
+    vjp=[lambda g, out: _undefined(g) + _undefined(out)],  # the second summand for derivatives of this one
+    jvp=[lambda t, out: _undefined(t) + _undefined(out)],
+    family="elementwise",
+    silent=True,
+    listed=False,
+)

@@ -264,11 +264,12 @@ class Walk:
         """Repair the cotangents of an elementwise rule that made a NaN, which silent ones do not report."""
         if not (self.watch.tripped or holds_nan(cotangents)):
             return cotangents
+        if may_repair(plan.primitive, g):
+            known = telling(plan.primitive, saved, [origin == OUT for origin in plan.origins])
+            pull, params = plan.pull, node.params
+            cotangents = repair(lambda g, saved: pull(g, saved, params), cotangents, g, saved, known)
         self.watch.tripped = False
-        if not may_repair(plan.primitive, g):
-            return cotangents
-        known = telling(plan.primitive, saved, [origin == OUT for origin in plan.origins])
-        return repair(lambda g, saved: plan.pull(g, saved, node.params), cotangents, g, saved, known)
+        return cotangents
 
 
 def _narrowed(node: Node, parents: Sequence[Node]) -> tuple[Plan, Any]:

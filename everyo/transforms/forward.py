@@ -11,7 +11,7 @@ from everyo.core.primitive import BILINEAR, LINEAR, Primitive, no_rule
 from everyo.core.registry import op
 from everyo.core.repair import holds_nan, may_repair, repair, telling, watch_over
 from everyo.core.tensor import Tensor, wrap
-from everyo.core.traced import Interpreter, Traced, staging
+from everyo.core.traced import Interpreter, Traced
 from everyo.errors import DTypeError, GraphStateError, describe
 from everyo.guidance.conversions import instead
 from everyo.ops.creation import as_tensor
@@ -128,10 +128,8 @@ class JVPInterpreter(Interpreter):
         term = rule(t, *residuals)
         made = self.watch.tripped or (primitive.silent and holds_nan([term]))
         if made and may_repair(primitive, t):
-            if staging.get() is None:  # a traced program would pay for it in every call
-                term, t = _repaired(term, t, lambda t: rule(t, *residuals))
             known = telling(primitive, residuals, [x is out for x in residuals])
-            (term,) = repair(lambda t, read: [rule(t, *read)], [term], t, residuals, known)
+            (term,) = repair(lambda t, read: [rule(t, *read)], [term], t, residuals, known, infinite=True)
         return term
 
     def pair(self, out: Any, tangent: Any) -> Any:
@@ -147,14 +145,6 @@ class JVPInterpreter(Interpreter):
             return raised(result.data.below), raised(result.data.tangent)
         value = as_tensor(result)
         return value, op.zeros_like(value)
-
-
-def _repaired(term: Any, t: Any, push: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Set NaN and the tangent to 0 where an infinite one meets a slope of 0, as the reverse pass does."""
-    flat = op.equal(push(op.ones_like(t)), 0)
-    nothing = op.logical_and(op.logical_and(op.isnan(term), op.isinf(t)), flat)
-    t = op.where(nothing, op.zeros_like(t), t)  # so that a pass over this one meets no NaN inside the rule
-    return op.where(nothing, op.zeros_like(term), push(t)), t
 
 
 def _zero(primal: Any) -> Any:
