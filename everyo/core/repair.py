@@ -98,6 +98,7 @@ def repair(
     g: Any,
     saved: Sequence[Any],
     known: Any,
+    silent: bool,
     infinite: bool = False,
 ) -> list[Any]:
     """Set NaN to 0 where the incoming cotangent is 0: an infinite slope times nothing is nothing.
@@ -109,10 +110,11 @@ def repair(
     the limit is 1.
 
     A slope of exactly 0 counts likewise: of a finite cotangent, which only overflowed on its way, and where
-    `infinite` says so, of an infinite one.
+    `infinite` says so, of an infinite one. `silent` is what the primitive says.
     """
-    lost = _made_of_numbers(cotangents, known)
-    dead = op.equal(g, 0)
+    number = _throughout(known, _is_number)
+    dead = _both(op.equal(g, 0), number)
+    lost = [None if c is None else _both(op.isnan(c), number) for c in cotangents]
     nothing = [None if at is None else op.logical_and(at, dead) for at in lost]
     repaired = _zeroed(cotangents, nothing)
     if staging.get() is not None:  # a traced program would pay for more in every call
@@ -127,21 +129,33 @@ def repair(
                 nothing[i] = op.logical_or(op.logical_and(flat, at), nothing[i])
         again = True
     if any(isinstance(c, Tensor) for c in cotangents):
-        cotangents = _differentiable(pull, g, saved, lost, dead)
+        if not silent:  # at infinite operands a NaN may have derivatives, as the slope of `hypot`
+            finite = _throughout(known, op.isfinite)
+            lost = [None if at is None else _both(at, finite) for at in lost]
+        cut = [None if at is None else op.logical_or(at, zero) for at, zero in zip(lost, nothing)]
+        cotangents = _differentiable(pull, g, saved, cut, dead)
         again = True
     return _zeroed(cotangents, nothing) if again else repaired
 
 
-def _made_of_numbers(cotangents: Sequence[Any], known: Any) -> list[Any]:
-    """Return where each cotangent is NaN and no operand is."""
-    lost = [None if c is None else op.isnan(c) for c in cotangents]
+def _throughout(known: Iterable[Any], says: Callable[[Any], Any]) -> Any:
+    """Return where something holds of all residuals, or True for everywhere."""
+    found: Any = True
     for residual in known:
         if getattr(residual, "dtype", None) is not None:
-            number = op.logical_not(op.isnan(residual))
-            if residual.dtype.kind == "c":  # with one infinite part it is infinite, whatever the other is
-                number = op.logical_or(number, op.isinf(residual))
-            lost = [None if at is None else op.logical_and(at, number) for at in lost]
-    return lost
+            found = _both(says(residual), found)
+    return found
+
+
+def _is_number(x: Any) -> Any:
+    number = op.logical_not(op.isnan(x))
+    if x.dtype.kind == "c":  # with one infinite part it is infinite, whatever the other is
+        number = op.logical_or(number, op.isinf(x))
+    return number
+
+
+def _both(places: Any, others: Any) -> Any:
+    return places if others is True else op.logical_and(places, others)
 
 
 def _zeroed(cotangents: Sequence[Any], places: Sequence[Any]) -> list[Any]:
@@ -149,23 +163,19 @@ def _zeroed(cotangents: Sequence[Any], places: Sequence[Any]) -> list[Any]:
 
 
 def _differentiable(
-    pull: Callable[..., Sequence[Any]], g: Any, saved: Sequence[Any], lost: Sequence[Any], dead: Any
+    pull: Callable[..., Sequence[Any]], g: Any, saved: Sequence[Any], cut: Sequence[Any], dead: Any
 ) -> list[Any]:
-    """Return what a rule makes, with nothing going back through it where that is NaN.
+    """Return what a rule makes, with nothing going back through it where `cut` says so.
 
-    To its own derivatives a NaN inside it is an operand, and would count as the user's. Where it made NaN of
-    nothing for one operand, what the others get depends on `g` alone.
+    To its own derivatives a NaN inside it is an operand, and would count as the user's. Where `g` is 0, what
+    the rule makes depends on `g` alone.
     """
-    anywhere: Any = False
-    for at in lost:
-        anywhere = anywhere if at is None else op.logical_or(at, anywhere)
-    anywhere = op.logical_and(anywhere, dead)
     made: list[Any] = []
-    for i, at in enumerate(lost):
+    for i, at in enumerate(cut):
         if at is None:
             made.append(None)
             continue
-        held = [_held(x, op.logical_or(anywhere, at)) for x in saved]
+        held = [_held(x, op.logical_or(dead, at)) for x in saved]
         c = pull(_held(g, at), held)[i]
         made.append(op.where(at, _cut_off(c, [g, *saved]), c) if holds_nan([c]) else c)
     return made

@@ -267,7 +267,9 @@ class Walk:
         if may_repair(plan.primitive, g):
             known = telling(plan.primitive, saved, [origin == OUT for origin in plan.origins])
             pull, params = plan.pull, node.params
-            cotangents = repair(lambda g, saved: pull(g, saved, params), cotangents, g, saved, known)
+            cotangents = repair(
+                lambda g, saved: pull(g, saved, params), cotangents, g, saved, known, plan.silent
+            )
         self.watch.tripped = False
         return cotangents
 

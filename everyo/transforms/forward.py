@@ -129,7 +129,9 @@ class JVPInterpreter(Interpreter):
         made = self.watch.tripped or (primitive.silent and holds_nan([term]))
         if made and may_repair(primitive, t):
             known = telling(primitive, residuals, [x is out for x in residuals])
-            (term,) = repair(lambda t, read: [rule(t, *read)], [term], t, residuals, known, infinite=True)
+            (term,) = repair(
+                lambda t, read: [rule(t, *read)], [term], t, residuals, known, primitive.silent, infinite=True
+            )
         return term
 
     def pair(self, out: Any, tangent: Any) -> Any:
