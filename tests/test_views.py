@@ -115,3 +115,16 @@ def test_a_view_shares_memory_and_is_as_writable_as_what_it_shows():
     y = eo.flip(x)
     y[0, 0] = 9.0  # a statement on a view gives it another value, and leaves what it shows
     assert x[1, 2].item() == 5.0
+
+
+def test_a_view_of_a_captured_tensor_belongs_to_the_program():
+    x, matrix = eo.tensor([[1.0, 2.0], [3.0, 4.0]]), eo.ones((2, 2))
+    arguments = {"broadcast_to": ((2, 2, 2),), "permute_dims": ((1, 0),), "reshape": (4,), "swapaxes": (0, 1)}
+    for name in VIEWS:
+        view = getattr(eo, name)
+        view(x, *arguments.get(name, ()))  # which may be found at once from now on
+        compiled = eo.compile(lambda y, view=view, name=name: view(x, *arguments.get(name, ())).sum() * y)
+        before = compiled(eo.tensor(1.0)).item()
+        x[...] = x + matrix
+        count = 2 if name == "diagonal" else 8 if name == "broadcast_to" else 4
+        assert compiled(eo.tensor(1.0)).item() == before + count, name

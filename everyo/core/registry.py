@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _registry: dict[str, Primitive] = {}
 _later: list[Callable[[], None]] = []
+_tables: list[dict[type, Any]] = []
 _tracing = 0
 _guard = _thread.allocate_lock()
 
@@ -104,6 +105,8 @@ def forget_kernels() -> None:
         _tracing += 1
         for primitive in _registry.values():
             primitive.kernels.clear()
+        for table in _tables:
+            table.clear()
 
 
 def remember_kernels() -> None:
@@ -111,6 +114,13 @@ def remember_kernels() -> None:
     global _tracing
     with _guard:
         _tracing -= 1
+
+
+def table_of_kernels() -> dict[type, Any]:
+    """Return an empty table for `keep_kernel` that belongs to no primitive, and is forgotten as theirs."""
+    table: dict[type, Any] = {}
+    _tables.append(table)
+    return table
 
 
 def keep_kernel(kernels: dict[type, Any], kind: type, kernel: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 from everyo.core import device
 from everyo.core.explaining import EXPLAINED
+from everyo.core.registry import keep_kernel, table_of_kernels
 from everyo.core.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,7 +23,7 @@ def viewing(function: F) -> F:
     recorded.
     """
     name = function.__name__
-    views: dict[type, Callable[..., Any] | None] = {}
+    views = table_of_kernels()
 
     @functools.wraps(function)
     def call(x: Any = _MISSING, /, *args: Any, **given: Any) -> Any:
@@ -31,7 +32,8 @@ def viewing(function: F) -> F:
             try:
                 view = views[array.__class__]
             except KeyError:
-                view = views[array.__class__] = _view_of(array, name)
+                keep_kernel(views, array.__class__, _view_of(array, name))
+                view = views.get(array.__class__)  # None while a function is traced
             if view is not None:
                 try:
                     out = view(array, *args)
