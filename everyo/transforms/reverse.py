@@ -57,7 +57,7 @@ class LevelTape(Interpreter):
             data: Any = x.data if isinstance(x, Tensor) else None
             mine = data.__class__ is Taped and data.interpreter is self  # as `mine` does, without its call
             value = data.below if mine else lower(x)
-            given |= value is x and data is not None
+            given |= value is x and isinstance(data, Traced)  # a captured array is known by its object
             values.append(value)
             if mine and x.grad_node is not None:
                 mask |= 1 << i
@@ -67,7 +67,7 @@ class LevelTape(Interpreter):
             return each(raised, out)
         if given:  # a node that kept the object would keep it alive, as if it were captured
             values = [
-                same_value(v) if v is x and isinstance(v, Tensor) else v
+                same_value(v) if v is x and isinstance(v, Tensor) and isinstance(v.data, Traced) else v
                 for v, x in zip(values, inputs, strict=True)
             ]
         recording = record if self._block is None else self._record
