@@ -30,6 +30,18 @@ def polynomials(by_base: int, by_exponent: int) -> list[list[float]]:
     return found
 
 
+def times_polynomial(xp: Any, power: Any, log: Any, y: Any, by_base: int, by_exponent: int) -> Any:
+    """Return ``d**n/dy**n (p(y) x**(y - m))`` from ``x**(y - m)`` and ``log(x)``; 0 times infinity is 0."""
+    factor = math.prod((y - j for j in range(1, by_base)), start=y) if by_base else xp.ones_like(y)
+    lower = polynomials(by_base, by_exponent)[1:]
+    for k in range(by_exponent):
+        factor = xp.where((factor == 0) & xp.isinf(log), 0, factor * log)
+        if k < len(lower):
+            factor = factor + functools.reduce(lambda value, c: value * y + c, lower[k])
+    void = (factor == 0) | (power == 0) & xp.isinf(factor)
+    return xp.where(void, 0, power * factor)
+
+
 def _samples() -> list[Sample]:
     orders = [(1, 0), (0, 1), (1, 1), (2, 1), (1, 2), (0, 2), (3, 2)]
     points = [((2, 1), (1, 3)), (Values([0.5, 1.5, 2.0, 3.0]), Values([0.0, 1.0, 2.0, 3.0])), ((0, 2), (2,))]
@@ -61,13 +73,6 @@ def _power_derivative(xp: Any, x1: Any, x2: Any, *, by_base: int = 1, by_exponen
     dtype = dtype if dtype.kind in "fc" else float64
     x1, x2 = (xp.asarray(x, dtype=dtype) for x in (x1, x2))
     power, log = op.power(x1, x2 - by_base), xp.log(x1) if by_exponent else 0
-    factor = math.prod((x2 - j for j in range(1, by_base)), start=x2) if by_base else xp.ones_like(x2)
-    lower = polynomials(by_base, by_exponent)[1:]
-    for k in range(by_exponent):
-        factor = xp.where((factor == 0) & xp.isinf(log), 0, factor * log)
-        if k < len(lower):
-            factor = factor + functools.reduce(lambda value, c: value * x2 + c, lower[k])
-    void = (factor == 0) | (power == 0) & xp.isinf(factor)
-    if not by_base:
-        void = void | (x1 == 0) & xp.isfinite(power)
-    return xp.asarray(xp.where(void, 0, power * factor), dtype=dtype)
+    out = times_polynomial(xp, power, log, x2, by_base, by_exponent)
+    out = out if by_base else xp.where((x1 == 0) & xp.isfinite(power), 0, out)
+    return xp.asarray(out, dtype=dtype)
