@@ -37,6 +37,10 @@ FUNCTIONS = {
         special.boxcox1p, lambda x, p: transform(1 + x, p), 1000,
         [(1e-12, 1e12), (-1e-20, 1e20), (1e-17, 0.5), (0.3, 2.5), (0.7, -3.0), (-0.9, 0.2), (1e10, 1.0)],
     ),
+    "pseudo_huber": (
+        special.pseudo_huber, lambda d, r: d * mp.hypot(d, r) - d**2, 2500,
+        [(1.0, 1e-6), (1.0, 1e-3), (1.0, -1e-3), (1e200, 1e-160), (1e-160, 1e200), (1.0, 1e10), (0.7, 0.7)],
+    ),
 }  # fmt: skip
 POINTS = [(name, point) for name, row in FUNCTIONS.items() for point in row[3]]
 SINGLE = [(name, point) for name, point in POINTS if all(p == 0 or 1e-30 < abs(p) < 1e30 for p in point)]

@@ -270,7 +270,9 @@ def _pseudo_by_delta(g: Any, delta: Any, r: Any) -> Any:
 
 
 def _pseudo_by_r(g: Any, delta: Any, r: Any) -> Any:
-    return g * (op.share(r, delta) * delta * nan_where(op.less(delta, 0), delta))
+    near = op.less_equal(op.abs(r), op.abs(delta))
+    small, large = op.where(near, r, delta), op.where(near, delta, r)  # the other product may leave the range
+    return g * (small * op.share(large, small) * nan_where(op.less(delta, 0), delta))
 
 
 @elementwise(_pseudo_by_delta, _pseudo_by_r, domain=((0.4, 1.5), (-2.0, 2.0)), silent=True)
