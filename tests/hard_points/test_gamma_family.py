@@ -16,7 +16,10 @@ INF, NAN = math.inf, math.nan
 TINY = 2.0**-52
 
 
-DIFFERENCES = [(1e8, 1e-3), (1e-3, 1e8), (0.5, 1e10), (1e300, 2.0), (1e-300, 3.0), (2.0, 3.0), (20.0, 1e-9)]
+DIFFERENCES = [
+    (1e8, 1e-3), (1e-3, 1e8), (0.5, 1e10), (1e300, 2.0), (1e-300, 3.0), (2.0, 3.0), (20.0, 1e-9), (1e-10, 1e300),
+    (1e-100, 1e300),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("a", "b"), DIFFERENCES)
@@ -37,6 +40,11 @@ def test_beta_is_the_exponential_of_betaln():
         agrees(value, mp.beta(a, b), 0.0, 1e-14)
         agrees(by_a, mp.beta(a, b) * (mp.digamma(a) - mp.digamma(a + b)), 0.0, 1e-14)
         agrees(by_b, mp.beta(a, b) * (mp.digamma(b) - mp.digamma(a + b)), 0.0, 1e-14)
+
+
+def test_beta_of_a_tiny_and_a_huge_argument():
+    """It is ``1 / a`` to all digits, of which SciPy has 14, and the slope minus its square."""
+    agrees(derivatives(special.beta, 1e-100, 1e300)[1][0], -1e200, 0.0, 2e-14)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 20])

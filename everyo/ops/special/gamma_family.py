@@ -345,7 +345,7 @@ def _difference_of_positive(xp: Any, n: int, a: Any, b: Any) -> Any:
 def _powers(y: Any, b: Any, m: int) -> Any:
     """Return ``(y + b)**-m - y**-m`` for positive bases."""
     z = y + b
-    difference = -b / y / z
+    difference = -b / z / y  # b / y may overflow
     if m == 1:
         return difference
     v, u = 1 / y, 1 / z
