@@ -76,7 +76,8 @@ def multiply(xp: Any, x1: Any, x2: Any) -> Any:
 def _by_divisor(g: Any, x1: Any, x2: Any) -> Any:
     if g.dtype == float16:  # a loss that is scaled up leaves its range when it is divided by x2
         return -(g * over(over(x1, x2), x2))
-    return -(over(g, x2) * over(x1, x2))  # x2**2, or x1 / x2**2, may leave the range where these do not
+    # x2**2, x1 / x2**2 and, in higher orders, g / x2 may leave the range where the quotient's share does not
+    return -over(g * over(x1, x2), x2)
 
 
 @elementwise(

@@ -41,6 +41,10 @@ FUNCTIONS = {
         special.pseudo_huber, lambda d, r: d * mp.hypot(d, r) - d**2, 2500,
         [(1.0, 1e-6), (1.0, 1e-3), (1.0, -1e-3), (1e200, 1e-160), (1e-160, 1e200), (1.0, 1e10), (0.7, 0.7)],
     ),
+    "divide": (
+        eo.divide, lambda x, y: x / y, 2500,
+        [(1e300, 1e200), (1e-300, 1e-160), (0.0, 1e-160), (0.0, -1e-160), (1e150, 1e200), (3.0, -2.0)],
+    ),
 }  # fmt: skip
 POINTS = [(name, point) for name, row in FUNCTIONS.items() for point in row[3]]
 SINGLE = [(name, point) for name, point in POINTS if all(p == 0 or 1e-30 < abs(p) < 1e30 for p in point)]
