@@ -168,3 +168,52 @@ def test_slopes_far_away_times_a_large_cotangent(transform, dtype, f, slope):
         exact = [seed * slope(mpmath.mpc(point)) for point in z.tolist()]
         for found in derivatives(f, transform, eo.asarray(z), seed):
             assert_close(found, exact, dtype, ulps=2000)
+
+
+INVERSES = {
+    "arctan": lambda z: -2 * z / (1 + z * z) ** 2,
+    "arctanh": lambda z: 2 * z / (1 - z * z) ** 2,
+    "arcsinh": lambda z: -z / (1 + z * z) / mpmath.sqrt(1 + z * z),
+    "arcsin": lambda z: z / (1 - z * z) / mpmath.sqrt(1 - z * z),
+    "arccos": lambda z: -z / (1 - z * z) / mpmath.sqrt(1 - z * z),
+    "arccosh": lambda z: -z / (mpmath.sqrt(z - 1) * mpmath.sqrt(z + 1)) ** 3,
+}
+
+
+def second_derivatives_agree(transform, f, dtype, points, second):
+    def slope(z):
+        return eo.jvp(f, (z,), (eo.ones_like(z),))[1]
+
+    z = np.array(points, dtype)
+    with mpmath.workdps(60):
+        exact = [second(mpmath.mpc(point)) for point in z.tolist()]
+    for found in derivatives(slope, transform, eo.asarray(z)):
+        assert found.dtype == dtype
+        assert_close(found, exact, dtype, ulps=40)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+@pytest.mark.parametrize("name", INVERSES)
+def test_second_derivatives_of_inverses_near_zero(transform, dtype, name):
+    """There the slopes of two factors, 1 + z and 1 - z, would cancel."""
+    points = [1e-12, 1e-17, 1e-17j, 1e-5 + 1e-7j, -1e-5 - 1e-7j, 0.3 + 0.3j, 0.3 - 0.3j, -0.4 - 0.5j, 2 - 1j]
+    second_derivatives_agree(transform, getattr(eo, name), dtype, points, INVERSES[name])
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+def test_slopes_of_the_tangent_far_from_the_real_axis(transform, dtype):
+    """Where its square is -1 but for the last digits."""
+    z = np.array([-3 - 40j, 3 + 20j, 0.3 + 1.5j, -0.3 - 0.9j, 1.5 + 0.1j, 2 - 30j], dtype)
+    with mpmath.workdps(60):
+        exact = [1 / mpmath.cos(mpmath.mpc(point)) ** 2 for point in z.tolist()]
+    for found in derivatives(eo.tan, transform, eo.asarray(z)):
+        assert found.dtype == dtype
+        assert_close(found, exact, dtype, ulps=40)
+    points = [*z.tolist(), 1 + (170j if dtype == "complex128" else 25j)]
+
+    def second(z):
+        return 2 * mpmath.sin(z) / mpmath.cos(z) ** 3
+
+    second_derivatives_agree(transform, eo.tan, dtype, points, second)

@@ -43,7 +43,15 @@ def cos(xp: Any, x: Any) -> Any:
     return xp.cos(x)
 
 
-@elementwise(fused(lambda g, x, out: g * (1 + out * out)), domain=(-1.2, 1.2), silent=True)
+def _slope_of_tan(g: Any, x: Any, out: Any) -> Any:
+    slope = 1 + out * out
+    if x.dtype.kind == "c":  # far from the real axis the square is -1 but for its last digits
+        w = op.exp(2j * op.where(op.signbit(op.imag(x)), -x, x))
+        slope = op.where(op.abs(op.imag(x)) > 1, over(4 * w, (1 + w) * (1 + w)), slope)
+    return g * slope
+
+
+@elementwise(fused(_slope_of_tan), domain=(-1.2, 1.2), silent=True)
 def tan(xp: Any, x: Any) -> Any:
     """Tangent, elementwise: ``d tan(x) = (1 + tan(x)**2) dx``.
 
@@ -102,10 +110,20 @@ def arccos(xp: Any, x: Any) -> Any:
     return xp.arccos(x)
 
 
+def _factored(near_zero: Any, x: Any, first: Any, second: Any) -> tuple[Any, Any]:
+    """Return the factors of ``x**2 + 1`` and its like: near a pole or cut they have all digits, as far out.
+
+    Near 0 the product takes their place: there the slopes of the factors cancel.
+    """
+    small = op.abs(x) < 0.5
+    return op.where(small, near_zero, first), op.where(small, 1, second)
+
+
 def _slope_of_arctan(g: Any, x: Any) -> Any:
     if x.dtype.kind != "c":
         return g / (1 + x * x)
-    return over(over(g, x - 1j), x + 1j)  # the square would overflow, and lose digits near the poles
+    first, second = _factored(1 + x * x, x, x - 1j, x + 1j)
+    return over(over(g, first), second)
 
 
 @elementwise(_slope_of_arctan)
@@ -190,7 +208,8 @@ def _slope_of_arcsinh(g: Any, x: Any) -> Any:
         infinite = op.isinf(x)  # where the root itself has no slope
         return g * op.where(infinite, 0, 1 / op.hypot(op.where(infinite, 1, x), 1))
     right = op.where(op.signbit(op.real(x)), -x, x)  # the slope is even; there the roots have no cuts
-    return over(over(g, op.sqrt(right - 1j)), op.sqrt(right + 1j))
+    first, second = _factored(1 + x * x, x, right - 1j, right + 1j)
+    return over(over(g, op.sqrt(first)), op.sqrt(second))
 
 
 @elementwise(fused(_slope_of_arcsinh))
@@ -206,8 +225,16 @@ def arcsinh(xp: Any, x: Any) -> Any:
     return xp.arcsinh(x)
 
 
-# x - (-1): x + 1 would lose the sign of a zero imaginary part, which tells the branch.
-@elementwise(lambda g, x: over(over(g, op.sqrt(x - 1)), op.sqrt(x - (-1))), domain=(1.3, 3.0))
+def _slope_of_arccosh(g: Any, x: Any) -> Any:
+    first, second = x - 1, x - (-1)  # x + 1 would lose the sign of a zero imaginary part: the branch
+    if x.dtype.kind == "c":  # near 0 the roots of the factors make sqrt(x**2 - 1), or minus that
+        first, second = _factored(1 - x * x, x, first, second)
+        turned = op.where(op.signbit(op.imag(x)), g * 1j, g * -1j)
+        g = op.where(op.abs(x) < 0.5, turned, g)
+    return over(over(g, op.sqrt(first)), op.sqrt(second))
+
+
+@elementwise(_slope_of_arccosh, domain=(1.3, 3.0))
 def arccosh(xp: Any, x: Any) -> Any:
     """Inverse hyperbolic cosine, elementwise: ``d arccosh(x) = dx / sqrt(x**2 - 1)``.
 
@@ -223,7 +250,8 @@ def arccosh(xp: Any, x: Any) -> Any:
 def _slope_of_arctanh(g: Any, x: Any) -> Any:
     if x.dtype.kind != "c":
         return g / op.one_minus_square(x)
-    return over(over(g, 1 - x), 1 + x)  # likewise
+    first, second = _factored(1 - x * x, x, 1 - x, 1 + x)
+    return over(over(g, first), second)
 
 
 @elementwise(fused(_slope_of_arctanh), domain=(-0.8, 0.8))
