@@ -7,6 +7,7 @@ from typing import Any
 from everyo.backends.accelerated import fused
 from everyo.core.device import scalar_like
 from everyo.core.registry import op
+from everyo.core.tensor import Tensor
 from everyo.ops.arithmetic import over, ratio_or_zero
 from everyo.ops.families import elementwise
 
@@ -119,9 +120,15 @@ def _factored(near_zero: Any, x: Any, first: Any, second: Any) -> tuple[Any, Any
     return op.where(small, near_zero, first), op.where(small, 1, second)
 
 
+@elementwise(fused(lambda g, x, out: g * (-2 * op.where(op.equal(out, 0), 0, x) * out * out)))
+def _arctan_slope(xp: Any, x: Any) -> Any:
+    """``1 / (1 + x**2)`` of real numbers, whose slope does not underflow before it is small."""
+    return 1.0 / (1.0 + x * x)
+
+
 def _slope_of_arctan(g: Any, x: Any) -> Any:
     if x.dtype.kind != "c":
-        return g / (1 + x * x)
+        return g * op.arctan_slope(x) if isinstance(x, Tensor) else g / (1 + x * x)
     first, second = _factored(1 + x * x, x, x - 1j, x + 1j)
     return over(over(g, first), second)
 

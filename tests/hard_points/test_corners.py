@@ -144,3 +144,21 @@ def test_the_slope_of_zeta_far_out(x, q, wanted):
     """It is that of the first term, ``-log(q) q**-x``, and of the second one where q is 1."""
     found = eo.grad(lambda x: special.zeta(x, q))(eo.tensor(x, dtype=eo.float64)).item()
     assert found == wanted
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("point", [1e12, -1e15, 1e100, 1e-20, 0.3, 3.0, INF])
+@pytest.mark.parametrize("transform", [lambda f: f, compiled], ids=["eager", "compiled"])
+def test_the_curvature_of_arctan_does_not_underflow_before_it_is_small(transform, point, dtype):
+    x = eo.tensor(np.array(point, dtype))
+    with mp.workdps(700):
+        z = mp.mpf(x.item())
+        exact = 0.0 if mp.isinf(z) else float(-2 * z / (1 + z * z) ** 2)
+
+    def forward(f):
+        return lambda x: eo.jvp(f, (x,), (eo.ones_like(x),))[1]
+
+    for second in (eo.grad(eo.grad(eo.arctan)), forward(eo.grad(eo.arctan)), forward(forward(eo.arctan))):
+        found = transform(second)(x).item()
+        np.testing.assert_allclose(found, exact, rtol=8 * np.finfo(dtype).eps, atol=3e-45)

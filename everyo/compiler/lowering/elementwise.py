@@ -148,6 +148,15 @@ def _one_minus_square(b: Builder, op: Op, x: Value) -> Value | None:
     return b.map("where", b.map("less", b.map("abs", x), half), near_zero, near_one)
 
 
+@lowering("arctan_slope")
+def _arctan_slope(b: Builder, op: Op, x: Value) -> Value | None:
+    dtype = op.out.dtype
+    if dtype.kind != "f":
+        return None
+    (x,), one = matched(b, op, (x,), dtype), b.fill(1, op.out.shape, dtype)
+    return b.map("divide", one, b.map("add", one, b.map("multiply", x, x)))
+
+
 @lowering("square")
 def _square(b: Builder, op: Op, x: Value) -> Value:
     (x,) = matched(b, op, (x,), op.out.dtype)
