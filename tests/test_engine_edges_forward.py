@@ -24,9 +24,9 @@ def pair(*values):
     return (eo.tensor(list(values)),), (eo.ones(len(values)),)
 
 
-@pytest.mark.parametrize("leak", [lambda x: x.numpy(), np.asarray, copy.copy, pickle.dumps])
+@pytest.mark.parametrize("leak", [lambda x: x.numpy(), np.asarray, pickle.dumps])
 def test_a_tangent_is_never_lost(leak):
-    with pytest.raises(eo.GraphStateError, match="tangent"):
+    with pytest.raises(eo.GraphStateError, match=r"a running jvp|tangent"):
         eo.jvp(lambda x: (leak(x), x)[1], *pair(1.0))
     value, tangent = eo.jvp(lambda x: eo.asarray(x.detach().numpy()) * x, *pair(3.0))
     assert (value.item(), tangent.item()) == (9.0, 3.0)

@@ -6,11 +6,12 @@ import copy
 from typing import Any
 
 from everyo.core.device import backend_for
+from everyo.core.modes import current_mode
 from everyo.core.ownership import changeable
 from everyo.core.registry import op
-from everyo.core.tape import LeafNode
+from everyo.core.tape import LeafNode, origin
 from everyo.core.tensor import Tensor
-from everyo.core.traced import refuse_traced, staging
+from everyo.core.traced import depth, refuse_traced, staging
 from everyo.errors import CompileError, GraphStateError, describe
 
 _COPY = "copy x.detach(), or use x.clone(), which stays in the graph"
@@ -24,8 +25,11 @@ def same_value(tensor: Tensor) -> Tensor:
 
 
 def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
-    """Return an independent leaf of the same class, with a copy of its gradient; what `deepcopy` calls."""
-    if tensor.level:
+    """Return an independent leaf of the same class, with a copy of its gradient; what `deepcopy` calls.
+
+    Inside a transformation it is a clone of its values.
+    """
+    if _inside(tensor):
         return changeable(op.copy(tensor))
     _require_leaf(tensor, "deepcopy", _COPY)
     if staging.get() is not None:
@@ -42,7 +46,12 @@ def deep_copy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def shallow_copy(tensor: Tensor) -> Tensor:
-    """Return another leaf of the same class that shares the array; what `copy.copy` calls."""
+    """Return another leaf of the same class that shares the array; what `copy.copy` calls.
+
+    Inside a transformation it is a clone of its values.
+    """
+    if _inside(tensor):
+        return changeable(op.copy(tensor))
     _require_leaf(tensor, "copy", _COPY)
     if staging.get() is not None:
         return _in_program(tensor, "copy")
@@ -51,6 +60,14 @@ def shallow_copy(tensor: Tensor) -> Tensor:
     if state is not None:
         copied.__dict__.update(state)
     return copied
+
+
+def _inside(tensor: Tensor) -> bool:
+    """Whether a transformation runs and may follow a tensor: all but leaves, which stand for themselves."""
+    if tensor.level:
+        return True
+    running = depth() or current_mode().changes is not None or staging.get() is not None
+    return bool(running) and not tensor.is_leaf
 
 
 def _in_program(tensor: Tensor, operation: str) -> Tensor:
@@ -69,8 +86,9 @@ def _in_program(tensor: Tensor, operation: str) -> Tensor:
 
 def reduce(tensor: Tensor) -> Any:
     """Return what pickle stores; a gradient loses its graph."""
-    _require_leaf(tensor, "pickle", "pickle x.detach()")
     refuse_traced("pickle", "a pickle of a tensor", "pickle it outside of the function")
+    tensor._refuse_transformed("pickle", "pickle what the function returns; in grad and jvp also x.detach()")
+    _require_leaf(tensor, "pickle", "pickle x.detach()")
     grad = tensor.grad if tensor.grad is None or tensor.grad.is_leaf else tensor.grad.detach()
     array = tensor.backend.to_numpy(tensor.data)
     content = type(tensor), array, tensor.device, tensor.grad_node is not None, grad
@@ -97,15 +115,13 @@ def _leaf(kind: type[Tensor], array: Any, requires_grad: bool) -> Tensor:
 
 
 def _require_leaf(tensor: Tensor, operation: str, remedy: str) -> None:
-    """Raise GraphStateError for what a copy would cut off from its graph or its tangent."""
-    if tensor.level:
-        tensor._refuse_transformed(operation, "use x.clone(), which keeps tangent and batch, or x.detach()")
+    """Raise GraphStateError for what a copy would cut off from its graph."""
     if not tensor.is_leaf:
         raise GraphStateError(
             "only a leaf can be copied or pickled: a graph does not travel",
             operation=operation,
             inputs=describe(tensor),
             expected="a tensor that no recorded operation made",
-            found=f"the result of {tensor.grad_node.name}" if tensor.grad_node else "",
+            found=origin(tensor.grad_node),
             remedy=remedy,
         )

@@ -17,7 +17,7 @@ from everyo.core.cotangents import Partial
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.core.modes import switched
 from everyo.core.registry import op
-from everyo.core.tape import LeafNode, Node
+from everyo.core.tape import LeafNode, Node, origin
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced, depth, downwards, require_outer, staging
 from everyo.core.walk import Walk, topological_order
@@ -80,7 +80,7 @@ def _require_traced(walk: Walk, born: int) -> None:
                 "a backward pass inside leads into the graph of a tensor from outside",
                 operation="backward",
                 expected="a graph that the compiled function records itself",
-                found=f"the result of {node.name}, computed before",
+                found=f"{origin(node)}, computed before",
                 remedy="compute it inside, or detach it: x.detach(), or `with eo.no_grad():` around what is "
                 "carried to the next call",
             )

@@ -164,6 +164,14 @@ class VariableNode(LeafNode):
         return "argument"
 
 
+def origin(node: Node | None) -> str:
+    """Return in words where the tensor of a node comes from; what errors say of one that is no leaf."""
+    if node is None:
+        return ""
+    argument = isinstance(node, VariableNode) or node.name == "alias"  # of one that has a graph outside
+    return "an argument of the transformation" if argument else f"the result of {node.name}"
+
+
 class OutputNode(Node):
     """One result of an operation that has several: passes its cotangent on as a part of theirs."""
 

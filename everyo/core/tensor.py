@@ -15,7 +15,7 @@ from everyo.core.dtypes import require_differentiable
 from everyo.core.modes import current_mode
 from everyo.core.readable import Readable, not_an_array
 from everyo.core.registry import op
-from everyo.core.tape import LeafNode, Node, RemovableHandle
+from everyo.core.tape import LeafNode, Node, RemovableHandle, origin
 from everyo.core.traced import Traced, innermost, readings, refuse_traced, staging
 from everyo.errors import DTypeError, GraphStateError, describe
 
@@ -201,7 +201,7 @@ class Tensor(Readable):
                     "only a leaf can stop requiring grad",
                     operation="requires_grad_",
                     expected="a tensor that no recorded operation made",
-                    found=f"the result of {self.grad_node.name}" if self.grad_node else "",
+                    found=origin(self.grad_node),
                     remedy="use x.detach(), which returns a tensor without the graph",
                 )
             self.grad_node = None

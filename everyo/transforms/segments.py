@@ -19,7 +19,7 @@ from everyo.core.ownership import as_changeable
 from everyo.core.primitive import OUT, STATIC
 from everyo.core.tape import LeafNode, Node, OutputNode, next_age
 from everyo.core.tensor import Tensor
-from everyo.core.traced import Interpreter, Traced, innermost
+from everyo.core.traced import Changes, Interpreter, Traced, innermost
 from everyo.core.walk import Walk
 from everyo.errors import ArgumentError, GraphStateError
 from everyo.ops.replay import Draws
@@ -108,7 +108,7 @@ class _Surroundings:
         self.interpreters = {i for x in tensors for i in _interpreters(x)}
         self.depth, self.batches = traced.depth(), traced.batches.get()
         mode = current_mode()
-        self.mode = switched(grad=mode.grad, held=mode.held)
+        self.grad, self.held, self.differentiated = mode.grad, mode.held, mode.changes is not None
 
     @contextmanager
     def again(self) -> Iterator[None]:
@@ -118,8 +118,10 @@ class _Surroundings:
         batches = traced.batches.set(self.batches)
         for interpreter in ended:
             interpreter.active = True
+        # What the function changed in place was judged in the first run.
+        changes = Changes(next_age()) if self.differentiated else current_mode().changes
         try:
-            with self.mode:
+            with switched(grad=self.grad, held=self.held, changes=changes):
                 yield
         finally:
             for interpreter in ended:
