@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from everyo.core.modes import current_mode
@@ -18,6 +20,7 @@ API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # of the
 
 _LOSS = "the derivative through it is lost"
 _WAY_OUT = "write x.item() if that is meant"
+_DECISIONS = "for decisions use x.item(), or eo.isnan(x)"  # math.isnan asks for a float as math.sin does
 
 
 def _instead(otherwise: str, more: str) -> str:
@@ -256,6 +259,19 @@ class Readable:
         number: Any = self._number("int")
         return int(number)
 
+    def __floor__(self) -> int:
+        return self._whole("floor", math.floor)
+
+    def __ceil__(self) -> int:
+        return self._whole("ceil", math.ceil)
+
+    def __trunc__(self) -> int:
+        return self._whole("trunc", math.trunc)
+
+    def _whole(self, operation: str, whole: Callable[[Any], int]) -> int:
+        """Return the one element as an integer, by a function of Python's: no derivative is lost."""
+        return whole(self._number(operation))
+
     def __complex__(self) -> complex:
         self._refuse_loss("complex")
         return complex(self._number("complex"))
@@ -282,7 +298,7 @@ class Readable:
             expected="tensors throughout: np.sin(x) or eo.sin(x) for math.sin(x), and a tensor, eo.zeros(n), "
             "for the array a in a[i] = x",
             found="a conversion by Python, NumPy or SciPy",
-            remedy=_instead(_WAY_OUT, "; x.item() if a plain number is meant"),
+            remedy=_instead(f"{_WAY_OUT}; {_DECISIONS}", "; x.item() if a plain number is meant"),
         )
         if not is_users(sys._getframe(2)):
             refusal.set(error)

@@ -12,12 +12,17 @@ from everyo.guidance.conversions import expression, instead, position
 
 _STATIC = "mark the argument in static_argnums"
 _SHOWN = "eo.debug_print shows values"
+_WHOLE = ("floor", "ceil", "trunc")  # asked for by functions of `math` alone
 _REMEDIES = {
     "bool": f"use eo.where, eo.cond or eo.while_loop, or {_STATIC}",
     "index": f"{_STATIC} if it gives a size or a shape; x[i] of a tensor x takes a tensor i",
     "float": f"leave float() out: a tensor of one element serves as a number; {_SHOWN}; or {_STATIC}",
     "complex": f"leave complex() out: a tensor serves as a number; {_SHOWN}; or {_STATIC}",
     "int": f"write x.astype(eo.int64) in place of int(x), or {_STATIC} for a size; {_SHOWN}",
+    **{
+        name: f"write eo.{name}(x) in place of math.{name}(x), or {_STATIC} for a size; {_SHOWN}"
+        for name in _WHOLE
+    },
     "item": f"leave item() out: a tensor of one element serves as a number; {_SHOWN}; or {_STATIC}",
     "tolist": f"leave tolist() out: x[i] is an element, also in a loop over len(x); {_SHOWN}; or {_STATIC}",
     "numpy": f"leave it a tensor, which functions of np take; {_SHOWN}; or {_STATIC}",
@@ -57,7 +62,7 @@ def untraced(operation: str) -> str:
         return f"{_loop(running)}, or {_STATIC}, which compiles a program for each value"
     if operation in ("float", "int") and isinstance(running, ast.BinOp):  # text % x
         return _REMEDIES["format"]
-    if operation == "index" or called == operation:
+    if operation in ("index", *_WHOLE) or called == operation:
         return known
     return instead(_OTHERWISE if operation in ("float", "complex") else known)
 
