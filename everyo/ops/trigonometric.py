@@ -123,7 +123,7 @@ def _factored(near_zero: Any, x: Any, first: Any, second: Any) -> tuple[Any, Any
 @elementwise(fused(lambda g, x, out: g * (-2 * op.where(op.equal(out, 0), 0, x) * out * out)))
 def _arctan_slope(xp: Any, x: Any) -> Any:
     """``1 / (1 + x**2)`` of real numbers, whose slope does not underflow before it is small."""
-    return 1.0 / (1.0 + x * x)
+    return 1.0 / (1.0 + 1.0 * x * x)  # which makes floats of integers first
 
 
 def _slope_of_arctan(g: Any, x: Any) -> Any:
