@@ -13,6 +13,7 @@ import numpy as np
 
 from everyo.core.dtypes import DIFFERENTIABLE
 from everyo.errors import CompileError
+from everyo.ops.severing import SEVERED
 
 # What the code generator knows, with the number of operands, or those that it may be (None: any).
 CORE: dict[str, int | tuple[int, ...] | None] = {
@@ -92,7 +93,7 @@ class Op:
     def severs(self) -> bool:
         """Whether it cuts a derivative off that eager code would refuse to lose, here or in a body."""
         bodies = (p for p in self.params.values() if isinstance(p, Graph))
-        return self.name == "severed" or any(op.severs() for body in bodies for op in body.ops)
+        return self.name == SEVERED or any(op.severs() for body in bodies for op in body.ops)
 
 
 def transposed(value: Value) -> Value | None:
@@ -195,7 +196,7 @@ class Graph:
         """Return the first operation, here or in a body, that cuts off derivatives of some inputs."""
         moving = set(followed)
         for op in self.ops:
-            if op.name == "severed" and op.inputs[0] in moving:
+            if op.name == SEVERED and op.inputs[0] in moving:
                 return op
             if op.severs():
                 found = severing_inside(op, moving)

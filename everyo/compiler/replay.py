@@ -57,7 +57,7 @@ def replay(graph: Graph, inputs: Sequence[Any]) -> list[Tensor]:
             primitive = Custom(_renewed(op.primitive.rules), nested=True)
             known.update(zip(op.outs, primitive.enter(operands[: op.params["count"]]), strict=True))
             continue
-        if op.severs() and not any(v.dtype.kind in DIFFERENTIABLE for v in op.outs):  # no rule is asked
+        if not any(v.dtype.kind in DIFFERENTIABLE for v in op.outs) and op.severs():  # no rule is asked
             moving = [v for v, x in zip(op.inputs, operands, strict=True) if _is_followed(x)]
             if (cut := severing_inside(op, moving)) is not None:
                 raise cut.params["refuse"](cut.inputs[0])

@@ -184,8 +184,7 @@ def cond(pred: Any, true_fun: Function, false_fun: Function, operands: Sequence[
 
         return run
 
-    truth = as_tensor(pred)
-    truth = op.reshape(truth if truth.dtype.kind == "b" else op.not_equal(truth, 0), shape=())
+    truth = op.not_equal(op.reshape(as_tensor(pred), shape=()), 0)
     results = chosen(truth, [flat(true_fun), flat(false_fun)], tensors, numbers)
     return unflatten(found[0], results)
 
