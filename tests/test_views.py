@@ -28,6 +28,9 @@ GOOD = {
         st.sampled_from([(), *((i,) for i in range(-x.ndim, x.ndim) if x.shape[i] == 1), ((),)])
     ),
     "swapaxes": lambda draw, x: tuple(draw(st.integers(-x.ndim, x.ndim - 1)) for _ in range(2)),
+    "trace": lambda draw, x: draw(
+        st.sampled_from([(), (draw(st.integers(-4, 4)),), (draw(st.integers(-4, 4)), -1, 0)])
+    ),
     "transpose": lambda draw, x: draw(st.sampled_from([(), (tuple(draw(st.permutations(range(x.ndim)))),)])),
 }
 _SHAPES = arrays.array_shapes(min_dims=2, max_dims=3, min_side=1, max_side=3)
@@ -66,6 +69,7 @@ BAD = [
     ("reshape", (True, 6)), ("reshape", None), ("reshape", (2.0, 3)), ("reshape", True), ("squeeze", 0),
     ("squeeze", True), ("squeeze", (0, 0)), ("squeeze", 5), ("squeeze", 0, 1), ("swapaxes", 0),
     ("swapaxes", 0, 2), ("swapaxes", False, True), ("swapaxes", 0, 1, 2), ("swapaxes", 0.0, 1),
+    ("trace", 0, 1, 1), ("trace", 0, 5, 1), ("trace", 1.0), ("trace", 0, 0, 1, 2),
     ("transpose", (0, 0)), ("transpose", 1, 0), ("transpose", (True, False)), ("transpose", (0, 5)),
 ]  # fmt: skip
 
@@ -126,5 +130,5 @@ def test_a_view_of_a_captured_tensor_belongs_to_the_program():
         compiled = eo.compile(lambda y, view=view, name=name: view(x, *arguments.get(name, ())).sum() * y)
         before = compiled(eo.tensor(1.0)).item()
         x[...] = x + matrix
-        count = 2 if name == "diagonal" else 8 if name == "broadcast_to" else 4
+        count = 2 if name in ("diagonal", "trace") else 8 if name == "broadcast_to" else 4
         assert compiled(eo.tensor(1.0)).item() == before + count, name

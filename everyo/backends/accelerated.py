@@ -146,10 +146,16 @@ def instead_of(ufunc: np.ufunc, dtypes: str = "fd") -> Callable[..., Any]:
 def slow_functions() -> dict[str, str]:
     """Return functions that NumPy computes without vectors here, with the dtypes that this is true of."""
     found = {"sin": "d", "cos": "d"}
-    features = getattr(sys.modules.get("numpy._core._multiarray_umath"), "__cpu_features__", {})
-    if not (features.get("AVX512_SKX") or features.get("X86_V4")) or not sys.platform.startswith("linux"):
+    if not has_vectors():
         found.update(dict.fromkeys(_TRANSCENDENTAL, "fd"))
     return found
+
+
+def has_vectors() -> bool:
+    """Return whether NumPy computes exponentials, logarithms and powers in vectors on this processor."""
+    features = getattr(sys.modules.get("numpy._core._multiarray_umath"), "__cpu_features__", {})
+    wide = features.get("AVX512_SKX") or features.get("X86_V4")
+    return bool(wide) and sys.platform.startswith("linux")
 
 
 _TRANSCENDENTAL = (

@@ -18,6 +18,7 @@ from everyo.backends.elementary import (
     gelu,
     normal,
     outer_differences,
+    power,
     quiet_about_nan,
     sigmoid,
     where,
@@ -128,7 +129,7 @@ class NumpyBackend:
             setattr(self.xp, name, instead_of(getattr(np, name), dtypes))
         for name in ("expm1", "log1p", "sign", "tanh"):
             setattr(self.xp, name, with_limits(name, getattr(self.xp, name)))
-        self.xp.divide, self.xp.complex_power = divide, complex_power
+        self.xp.divide, self.xp.power, self.xp.complex_power = divide, power, complex_power
         self.xp.fmax_along, self.xp.fmin_along = np.fmax.reduce, np.fmin.reduce
         self.xp.running_max, self.xp.running_min = np.maximum.accumulate, np.minimum.accumulate
         self.xp.sums_between = np.add.reduceat

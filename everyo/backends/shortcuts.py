@@ -100,6 +100,10 @@ def trace(x: Any, offset: int = 0) -> Any:
     return np.add.reduce(x.diagonal(offset, -2, -1), -1)  # ndarray.trace finds the same function by its name
 
 
+def _trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return np.asarray(np.add.reduce(x.diagonal(offset, axis1, axis2), -1))
+
+
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     """Return `x` broadcast to `shape`: a view as in NumPy, but written out where that is little."""
     if x.ndim > len(shape) or math.prod(shape) > _SMALL:
@@ -122,7 +126,7 @@ VIEWS: dict[str, Callable[..., Any]] = {  # under the names that `everyo.ops` gi
     "diagonal": _diagonal, "flip": flip, "fliplr": itemgetter((_WHOLE, _REVERSED)),
     "flipud": itemgetter(_REVERSED), "permute_dims": permute_dims,
     "reshape": _reshape, "squeeze": np.ndarray.squeeze, "swapaxes": np.ndarray.swapaxes,
-    "transpose": _transpose,
+    "trace": _trace, "transpose": _transpose,
 }  # fmt: skip
 
 

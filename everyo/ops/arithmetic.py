@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from everyo.backends.accelerated import fused
+from everyo.backends.accelerated import LARGE, fused
 from everyo.core.dtypes import float16, to_float
 from everyo.core.operands import WEAK
 from everyo.core.registry import op
@@ -185,8 +185,10 @@ def reciprocal(xp: Any, x: Any) -> Any:
 
 
 def _to_the(x1: Any, x2: Any) -> Any:
-    """Return ``x1**x2`` for rules; see `over`."""
-    return op.power(x1, x2) if "c" in (x1.dtype.kind, getattr(x2, "dtype", x1.dtype).kind) else x1**x2
+    """Return ``x1**x2`` for rules, by the operator where nothing is quicker; see `over`."""
+    if x1.size < LARGE and "c" not in (x1.dtype.kind, getattr(x2, "dtype", x1.dtype).kind):
+        return x1**x2
+    return op.power(x1, x2)
 
 
 def _power_in_base(g: Any, x1: Any, x2: Any) -> Any:
@@ -289,7 +291,7 @@ def power(xp: Any, x1: Any, x2: Any) -> Any:
     [0. 6.]
     """
     try:
-        out = x1**x2  # the operator squares and takes roots where the exponent says so
+        out = xp.power(x1, x2)  # as the operator, which squares and takes roots where the exponent says so
     except ValueError as error:
         if "negative integer powers" not in str(error):
             raise

@@ -272,6 +272,7 @@ def diag(x: Any, /, k: int = 0) -> Tensor:
     return matrix
 
 
+@viewing
 @composed
 def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: Any = None) -> Tensor:
     """Return the sum of a diagonal of the matrices in two axes; the gradient lands on that diagonal.

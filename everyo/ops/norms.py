@@ -116,7 +116,7 @@ def _vector_norm(xp: Any, x: Any, *, axis: AxisParam, keepdims: bool, ord: float
     scale = xp.exp2(xp.minimum(exponent, xp.finfo(exponent.dtype).maxexp - 1))  # a logarithm is rounded
     sizes = sizes / scale
     zero = sizes == 0 if ord < 0 else sizes < 0
-    powers = xp.where(zero, xp.ones_like(sizes), sizes) ** ord
+    powers = xp.power(xp.where(zero, xp.ones_like(sizes), sizes), ord)
     out = scale * xp.sum(powers, axis=axis, keepdims=True) ** (1 / ord)
     out = xp.where(xp.any(zero, axis=axis, keepdims=True), xp.zeros_like(out), out)
     return out if keepdims else xp.squeeze(out, axis=axis)

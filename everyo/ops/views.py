@@ -1,4 +1,4 @@
-"""Views of tensors without a graph, by the backend's own functions: nothing is recorded or worked out."""
+"""Views of tensors without a graph, and traces, by the functions of the backend: nothing is worked out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def viewing(function: F) -> F:
     views = table_of_kernels()
 
     @functools.wraps(function)
-    def call(x: Any = _MISSING, /, *args: Any, **given: Any) -> Any:
+    def call(x: Any = _MISSING, a: Any = _MISSING, b: Any = _MISSING, /, *more: Any, **given: Any) -> Any:
+        # the arguments have names of their own, since *args would take as long again as the view
         if x.__class__ is Tensor and x.grad_node is None and not given:
             array = x.data
             try:
@@ -35,24 +36,34 @@ def viewing(function: F) -> F:
                 keep_kernel(views, array.__class__, _view_of(array, name))
                 view = views.get(array.__class__)  # None while a function is traced
             if view is not None:
+                out = _MISSING
                 try:
-                    out = view(array, *args)
+                    if a is _MISSING:
+                        out = view(array)
+                    elif a.__class__ is int:  # NumPy takes True for 1
+                        if b is _MISSING:
+                            out = view(array, a)
+                        elif b.__class__ is int and (not more or _are_integers(more)):
+                            out = view(array, a, b, *more)
+                    elif a.__class__ is tuple and b is _MISSING and _are_integers(a):
+                        out = view(array, a)
                 except EXPLAINED:
-                    return function(x, *args)
-                for a in args:
-                    if a.__class__ is not int:  # NumPy takes True for 1
-                        if a.__class__ is not tuple:
-                            return function(x, *args)
-                        for n in a:
-                            if n.__class__ is not int:
-                                return function(x, *args)
-                tensor = Tensor()
-                tensor.data = out
-                tensor.grad = tensor.grad_node = None
-                return tensor
-        return function(*args, **given) if x is _MISSING else function(x, *args, **given)
+                    pass
+                if out is not _MISSING:
+                    tensor = Tensor()
+                    tensor.data = out
+                    tensor.grad = tensor.grad_node = None
+                    return tensor
+        return function(*[v for v in (x, a, b, *more) if v is not _MISSING], **given)
 
     return cast(F, call)
+
+
+def _are_integers(values: tuple[Any, ...]) -> bool:
+    for n in values:  # noqa: SIM110  which takes a third of the time
+        if n.__class__ is not int:
+            return False
+    return True
 
 
 def _view_of(array: Any, name: str) -> Callable[..., Any] | None:
