@@ -85,6 +85,7 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
         "in_range: op.where(infinite, small, 1)  ->  small",
     ): "a norm of zeros has slopes, which are not taken",
     ("vector_norm", "_slope", "_slope: op.where(flat, 1, size)  ->  size"): _REPAIRED,
+    ("*", "in_range", "in_range: op.where(infinite, total, 1)  ->  total"): _REPAIRED,
     ("elu", "_elu_slope", "op.where(positive, 0, x)  ->  x"): _REPAIRED,
     ("abs", "_abs_tangent", "op.real(slope)  ->  slope"): _CAST,
     ("astype", "<lambda>", "op.astype(t, dtype=dtype)  ->  t"): _CAST,

@@ -270,7 +270,7 @@ def _pseudo_by_delta(g: Any, delta: Any, r: Any) -> Any:
 
 
 def _pseudo_by_r(g: Any, delta: Any, r: Any) -> Any:
-    near = op.less_equal(op.abs(r), op.abs(delta))
+    near = op.less_equal(op.abs(r), delta)
     small, large = op.where(near, r, delta), op.where(near, delta, r)  # the other product may leave the range
     return g * (small * op.share(large, small) * nan_where(op.less(delta, 0), delta))
 

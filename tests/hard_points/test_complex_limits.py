@@ -170,14 +170,21 @@ def test_slopes_far_away_times_a_large_cotangent(transform, dtype, f, slope):
             assert_close(found, exact, dtype, ulps=2000)
 
 
-INVERSES = {
-    "arctan": lambda z: -2 * z / (1 + z * z) ** 2,
-    "arctanh": lambda z: 2 * z / (1 - z * z) ** 2,
-    "arcsinh": lambda z: -z / (1 + z * z) / mpmath.sqrt(1 + z * z),
-    "arcsin": lambda z: z / (1 - z * z) / mpmath.sqrt(1 - z * z),
-    "arccos": lambda z: -z / (1 - z * z) / mpmath.sqrt(1 - z * z),
-    "arccosh": lambda z: -z / (mpmath.sqrt(z - 1) * mpmath.sqrt(z + 1)) ** 3,
+INVERSES = {  # slope and curvature
+    "arctan": (lambda z: 1 / (1 + z * z), lambda z: -2 * z / (1 + z * z) ** 2),
+    "arctanh": (lambda z: 1 / (1 - z * z), lambda z: 2 * z / (1 - z * z) ** 2),
+    "arcsinh": (lambda z: 1 / mpmath.sqrt(1 + z * z), lambda z: -z / (1 + z * z) / mpmath.sqrt(1 + z * z)),
+    "arcsin": (lambda z: 1 / mpmath.sqrt(1 - z * z), lambda z: z / (1 - z * z) / mpmath.sqrt(1 - z * z)),
+    "arccos": (lambda z: -1 / mpmath.sqrt(1 - z * z), lambda z: -z / (1 - z * z) / mpmath.sqrt(1 - z * z)),
+    "arccosh": (
+        lambda z: 1 / (mpmath.sqrt(z - 1) * mpmath.sqrt(z + 1)),
+        lambda z: -z / (mpmath.sqrt(z - 1) * mpmath.sqrt(z + 1)) ** 3,
+    ),
 }
+POINTS = [
+    *(1e-12 + 1e-30j, 1e-17 - 1e-40j, 1e-17j, 1e-5 + 1e-7j, -1e-5 - 1e-7j, 0.3 + 0.3j, 0.3 - 0.3j),
+    *(-0.4 - 0.2j, -0.4 - 0.5j, 2 - 1j),
+]
 
 
 def second_derivatives_agree(transform, f, dtype, points, second):
@@ -195,10 +202,16 @@ def second_derivatives_agree(transform, f, dtype, points, second):
 @BOTH
 @pytest.mark.parametrize("dtype", ["complex128", "complex64"])
 @pytest.mark.parametrize("name", INVERSES)
-def test_second_derivatives_of_inverses_near_zero(transform, dtype, name):
+def test_derivatives_of_inverses_near_zero(transform, dtype, name):
     """There the slopes of two factors, 1 + z and 1 - z, would cancel."""
-    points = [1e-12, 1e-17, 1e-17j, 1e-5 + 1e-7j, -1e-5 - 1e-7j, 0.3 + 0.3j, 0.3 - 0.3j, -0.4 - 0.5j, 2 - 1j]
-    second_derivatives_agree(transform, getattr(eo, name), dtype, points, INVERSES[name])
+    function, (slope, curvature) = getattr(eo, name), INVERSES[name]
+    z = np.array(POINTS, dtype)
+    with mpmath.workdps(60):
+        exact = [3 * slope(mpmath.mpc(point)) for point in z.tolist()]
+    for found in derivatives(function, transform, eo.asarray(z), seed=3):
+        assert found.dtype == dtype
+        assert_close(found, exact, dtype, ulps=40)
+    second_derivatives_agree(transform, function, dtype, POINTS, curvature)
 
 
 @BOTH
