@@ -56,6 +56,11 @@ _CHAIN = (
 )  # fmt: skip
 _LIMIT = "EQUAL * k * finfo(real_of(x.dtype)).eps  ->  finfo(real_of(x.dtype)).eps"
 _CUTS = ("EQUAL * k  ->  EQUAL", "EQUAL * k  ->  k", _LIMIT)
+_BETA = (
+    ("op.beta(b, rest)  ->  op.beta(rest, b)", "it is symmetric"),
+    ("op.where(zero, x1, 0.5)  ->  x1", _REPAIRED), ("op.where(zero, 0.5, x1)  ->  x1", _REPAIRED),
+    ("op.where(zero, x2, 0.25)  ->  x2", _REPAIRED), ("op.where(zero, 0.5, x2)  ->  x2", _REPAIRED),
+)  # fmt: skip
 _GUARDS = (
     "op.where(finite, x2, 3)  ->  x2", "op.where(finite, x3, 0)  ->  x3", "op.where(end, 0.5, x3)  ->  x3",
     "op.where(end, x1 - 1, 2)  ->  x1 - 1", "op.where(end, x2, 0)  ->  x2", "op.where(end, 1, x2)  ->  x2",
@@ -99,6 +104,11 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
     ("logaddexp", "_share", "_share: scale * difference  ->  difference"): _UNSCALED,
     ("polygamma_difference", "_difference_by_b", "exchange a and b"): "a rule of their sum alone",
     ("kv", "_k_slope", "v - 1  ->  1 - v"): "it is even in the order",
+    **{
+        ("beta", "_beta_slope", f"{place}{fault}"): why
+        for place in ("", "_beta_slope: ")
+        for fault, why in _BETA
+    },
     (
         "to_device",
         "<lambda>",

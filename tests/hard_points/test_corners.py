@@ -121,6 +121,26 @@ def test_derivatives_of_beta_where_it_is_zero(point):
     np.testing.assert_allclose(found, [gradient, ratio], rtol=2e-13)
 
 
+@pytest.mark.parametrize(
+    ("point", "in_range"),
+    [
+        ((-150.125, 0.125), True),  # a zero far out, where the sine of the argument has lost digits
+        ((1.0, -2.5), True), ((2.0, -3.75), True), ((-3.75, 2.0), True),  # the sines of these are 0
+        ((1000.0, 1000.0), False), ((700.0, 900.0), False),  # no zeros, but beneath the range
+    ],
+)  # fmt: skip
+def test_slopes_of_beta_beside_its_zeros(point, in_range):
+    wanted = [0.0, 0.0]
+    if in_range:
+        with mp.workdps(60):
+            wanted = [float(mp.diff(mp.beta, tuple(map(mp.mpf, point)), n)) for n in ((1, 0), (0, 1))]
+    for transform in (eo.grad, eo.jacfwd):
+        for wrap in (lambda f: f, eo.compile):
+            f = transform(lambda v: special.beta(v[0], v[1]))
+            found = wrap(f)(eo.tensor(point, dtype=eo.float64)).numpy()
+            np.testing.assert_allclose(found, wanted, rtol=1e-14)
+
+
 @pytest.mark.parametrize("x", [1e9, 1e10, 1e17, 1e150])
 @pytest.mark.parametrize("v", [0, 1, 2.5])
 def test_scaled_bessel_functions_have_slopes_far_out(x, v):

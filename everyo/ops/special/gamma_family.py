@@ -366,8 +366,7 @@ def _beta_slope(g: Any, x1: Any, x2: Any, out: Any) -> Any:
 
     This is ``beta(x2, 1 - total) sin(pi total) / sin(pi x1)``, by DLMF 5.5.3.
     """
-    total = x1 + x2
-    zero = op.logical_and(op.equal(out, 0), op.logical_and(total <= 0, op.equal(total, op.floor(total))))
+    zero = op.logical_and(op.equal(out, 0), x1 + x2 <= 0)
     if isinstance(zero, Tensor) or anywhere(zero):
         away = op.where(zero, 0.5, x1)
         a, b = op.where(zero, x1, 0.5), op.where(zero, x2, 0.25)
