@@ -1,5 +1,6 @@
 """Conversions by Python, NumPy and SciPy in transformations: the error names what to write, and it works."""
 
+import io
 import math
 import re
 import subprocess
@@ -548,3 +549,26 @@ def test_a_source_that_has_changed_since_it_was_read(tmp_path, monkeypatch):
     )
     with pytest.raises(eo.GraphStateError):
         edited_source.f(eo.ones(1, requires_grad=True))
+
+
+LEAF = eo.tensor([1.0, 2.0, 3.0], requires_grad=True)
+TERMS = [LEAF[0], LEAF[1] * 2]
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        lambda x: x.numpy(),
+        lambda x: np.save(io.BytesIO(), x),
+        lambda x: np.savez(io.BytesIO(), x=x),
+        lambda x: np.savetxt(io.StringIO(), x),
+        lambda x: np.testing.assert_allclose(x, [1, 2, 3]),
+        lambda x: np.testing.assert_array_equal(x, [1, 2, 3]),
+        lambda x: memoryview(np.ascontiguousarray(x.numpy())),
+    ],
+)
+def test_an_array_without_a_graph_is_that_of_a_detached_tensor(taken):
+    with pytest.raises(eo.GraphStateError, match=r"remedy: .*x\.detach\(\)") as caught:
+        taken(LEAF)
+    assert "stack" not in str(caught.value)
+    taken(LEAF.detach())

@@ -115,8 +115,8 @@ class Readable:
                 expected="a tensor that does not require grad",
                 found="requires_grad=True",
                 remedy=_instead(
-                    "eo.asarray([...]) and np.stack([...]) make a tensor of tensors; for an array without it "
-                    "detach it first: x.detach().numpy()",
+                    "write x.detach() in place of x where no derivative is meant; an array of it is "
+                    "x.detach().numpy()",
                     "; for an array without a graph x.detach().numpy()",
                 ),
             )
