@@ -572,3 +572,23 @@ def test_an_array_without_a_graph_is_that_of_a_detached_tensor(taken):
         taken(LEAF)
     assert "stack" not in str(caught.value)
     taken(LEAF.detach())
+
+
+def test_numpy_does_not_see_tensors_in_a_list():
+    cases = {
+        "np.mean(eo.asarray([LEAF[0], LEAF[1]]))": lambda: np.mean([LEAF[0], LEAF[1]]),
+        "np.sum(eo.asarray(TERMS))": lambda: np.sum(TERMS),
+        "np.max(eo.asarray([LEAF, LEAF]), axis=0)": lambda: np.max([LEAF, LEAF], axis=0),
+        "np.linalg.norm(eo.asarray([x * x for x in LEAF]))": lambda: np.linalg.norm([x * x for x in LEAF]),
+    }
+    for written, wrong in cases.items():
+        with pytest.raises(eo.GraphStateError, match=f"write {re.escape(written)} in place of np"):
+            wrong()
+        right = eval(written)
+        with eo.no_grad():
+            constant = eval(
+                written.replace("eo.asarray", "np.asarray"),
+                globals() | {"LEAF": LEAF.detach(), "TERMS": [x.detach() for x in TERMS]},
+            )
+        assert right.requires_grad
+        np.testing.assert_allclose(right.detach().numpy(), constant, rtol=1e-6)

@@ -225,6 +225,8 @@ def _in_place_of(path: str, opened: str, names: dict[str, Any], node: ast.expr |
     if place == "numpy" and name in _NUMPY:
         return _written(_NUMPY[name], path)
     found = _by_rule(RULES.get(place, {}).get(name), path, call, names) or _same(place, name, path, call)
+    if not found and place == "numpy" and call is not None and ours(name):
+        found = _of_list(path, call, names)
     if found or root != "scipy":
         return found
     if name in DISPATCHED.get(place, "").split() and not os.environ.get("SCIPY_ARRAY_API"):
@@ -261,6 +263,22 @@ def _same(place: str, name: str, path: str, call: ast.Call | None) -> str | None
             same = all(k.arg in MANNERS for k in strange)
             return _written(written, ast.unparse(call)) if same else None
     return None
+
+
+def _of_list(path: str, call: ast.Call, names: dict[str, Any]) -> str | None:
+    """Return a call of NumPy's function with a tensor in place of a list of them, which it does not see."""
+    if not call.args:
+        return None
+    given = call.args[0]
+    text = ast.unparse(given)
+    literal = isinstance(given, (ast.List, ast.Tuple, ast.ListComp))
+    if not literal and not isinstance(resolved(text, names), (list, tuple)):
+        return None
+    made = ast.parse(f"eo.asarray({text})", mode="eval").body
+    written = ast.unparse(ast.Call(call.func, [made, *call.args[1:]], call.keywords))
+    if len(written) > QUOTED // 2:
+        return f"write {path}(eo.asarray(list)) in place of {path}(list)"
+    return f"write {written} in place of {ast.unparse(call)}"
 
 
 def _of_sparse(path: str, matrix: Any) -> str | None:
