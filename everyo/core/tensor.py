@@ -407,13 +407,15 @@ class Tensor(Readable):
         if self.grad_node is not None and self.grad_node.is_leaf:
             staged = value.level and value.data.interpreter.writes_outside
             if current_mode().grad or (value.level and not staged):
+                from everyo.guidance.updates import of_leaf
+
                 raise GraphStateError(
                     "a leaf that requires grad cannot be changed in place while operations are recorded",
                     operation="in-place assignment",
                     inputs=describe(self),
                     expected="recording switched off, or a tensor that is no leaf",
                     found="a leaf with requires_grad=True",
-                    remedy="use `with eo.no_grad():` for an update, or write x = x + v instead of x += v",
+                    remedy=of_leaf(inside=value.level > 0 and not staged),
                 )
             if staged:
                 value.data.interpreter.adopt(self, self.data, self.grad_node)

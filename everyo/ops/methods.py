@@ -103,6 +103,8 @@ def _in_place(function: Callable[[Any, Any], Any]) -> Callable[[Tensor, Any], An
 
 def fitted(result: Any, target: Tensor) -> Any:
     """Return the result of an in-place statement in the dtype of its target, as NumPy converts it."""
+    from everyo.guidance.updates import unfitting
+
     if tuple(result.shape) != tuple(target.shape):
         raise ShapeError(
             "an in-place statement cannot change the shape",
@@ -110,7 +112,7 @@ def fitted(result: Any, target: Tensor) -> Any:
             inputs=describe(target),
             expected=f"shape {tuple(target.shape)}",
             found=f"shape {tuple(result.shape)}",
-            remedy="write x = x + v instead of x += v",
+            remedy=unfitting(target, f"an update of shape {tuple(target.shape)}, as by v.sum(axis)"),
         )
     if not target.backend.xp.can_cast(result.dtype, target.dtype, "same_kind"):
         raise DTypeError(
@@ -119,7 +121,7 @@ def fitted(result: Any, target: Tensor) -> Any:
             inputs=describe(target),
             expected=str(target.dtype),
             found=str(result.dtype),
-            remedy="write x = x + v instead of x += v",
+            remedy=unfitting(target, "a real update, as by v.real"),
         )
     return op.astype(result, dtype=target.dtype)
 
