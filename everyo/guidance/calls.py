@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from everyo.errors import SignatureError, describe
+from everyo.errors import SignatureError, describe, user_frame
+from everyo.guidance.conversions import running_calls
 
 SURPLUS, UNKNOWN = "surplus", "unknown"  # parameters that only catch what has no place
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -62,12 +64,22 @@ CALLS = {
     ("astype", "casting"): "leave it out: astype converts whatever the kinds are",
 }
 
+# Functions of two operands that several may be folded by.
+ASSOCIATIVE = frozenset(
+    ("add", "multiply", "maximum", "minimum", "fmax", "fmin", "hypot", "logaddexp", "gcd", "lcm")
+    + ("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor")
+)
+
 
 def misfit(function: Callable[..., Any], args: Sequence[Any], given: Mapping[str, Any]) -> SignatureError:
     """Return the error for a call whose arguments do not fit: too many, too few, or of unknown names."""
     signature = _shown(function)
     parameters = signature.parameters
     name = function.__name__
+    if list(given) == ["out"] and _by_position(
+        given["out"]
+    ):  # functions of few operands catch one more by it
+        args, given = (*args, given["out"]), {}
     unknown = [key for key in given if key not in parameters]
     surplus = args[sum(p.kind in _POSITIONAL for p in parameters.values()) :]
     if unknown:
@@ -86,6 +98,29 @@ def misfit(function: Callable[..., Any], args: Sequence[Any], given: Mapping[str
         found=found or "no argument",
         remedy=_remedy(name, parameters, unknown, args, surplus, given),
     )
+
+
+def _by_position(value: Any) -> bool:
+    """Whether the user's call gives a value for ``out=`` without its name, as one operand more."""
+    frame = user_frame()
+    calls = [] if frame is None else [node for *_, node in running_calls(frame) if isinstance(node, ast.Call)]
+    if not calls:
+        return not hasattr(value, "shape")
+    return not any(keyword.arg in ("out", None) for call in calls for keyword in call.keywords)
+
+
+def _folded(name: str, args: Sequence[Any]) -> str | None:
+    """Return what to write for one operand more than a function takes."""
+    if name == "log":
+        base = args[1]
+        plain = isinstance(base, (int, float))
+        divided = f"eo.log(x) / {f'math.log({base})' if plain else 'eo.log(base)'}"
+        named = {2: "eo.log2(x), or ", 10: "eo.log10(x), or "}.get(base, "") if plain else ""
+        return f"write {named}{divided}"
+    if name not in ASSOCIATIVE or len(args) != 3:
+        return None
+    text = f"write eo.{name}(eo.{name}(a, b), c)"
+    return f"{text}, or eo.vector_norm(eo.stack([a, b, c]), axis=0)" if name == "hypot" else text
 
 
 def _shown(function: Callable[..., Any]) -> inspect.Signature:
@@ -110,6 +145,9 @@ def _remedy(
     whole = CALLS.get((name, ""))
     if whole is not None:
         return whole
+    folded = _folded(name, args) if surplus else None
+    if folded is not None:
+        return folded
     last = [p.name for p in parameters.values() if p.kind in _POSITIONAL][-1:]
     if surplus and last in (["shape"], ["axes"], ["reps"]):  # several numbers in place of one tuple
         first = len(args) - len(surplus) - 1

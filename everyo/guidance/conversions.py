@@ -46,12 +46,12 @@ def instead(otherwise: str, more: str = "") -> str:
     elif kind == "read":
         known = _read(running, names)
     else:
-        found = (_in_place_of(path, opened, names, node) for path, opened, node in _calls(frame))
+        found = (_in_place_of(path, opened, names, node) for path, opened, node in running_calls(frame))
         known = next(filter(None, found), None)
     return otherwise if known is None else known + more
 
 
-def _calls(frame: FrameType) -> list[tuple[str, str, ast.expr | None]]:
+def running_calls(frame: FrameType) -> list[tuple[str, str, ast.expr | None]]:
     """Return the call that a frame runs; all of its line where no instruction says which."""
     place = position(frame)
     if place is None:

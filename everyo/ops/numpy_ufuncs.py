@@ -9,6 +9,7 @@ from typing import Any
 from everyo.backends.numpy_names import no_value, origin
 from everyo.core.device import backend_of
 from everyo.core.dtypes import as_dtype, in_double_precision
+from everyo.core.operands import WEAK
 from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import DTypeError, UnsupportedOperationError, describe
@@ -18,6 +19,7 @@ from everyo.ops import numpy_gufuncs as gufuncs
 from everyo.ops import partial
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.methods import fitted
+from everyo.ops.signatures import misfit
 
 # How a call may be carried out in memory; it has no meaning for tensors beyond these values.
 _LAYOUT: dict[str, Any] = {"casting": "same_kind", "order": "K", "subok": True}
@@ -49,6 +51,10 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, /, *inputs: Any, **option
     if method == "__call__" and not options and ufunc in _found:
         return _found[ufunc](*inputs)
     out = options.pop("out", None)
+    if method == "__call__" and out and out[0].__class__ in WEAK:  # np.log(x, 10)
+        function = counterpart(ufunc)
+        if function is not None:
+            raise misfit(function, inputs, {"out": out[0]})
     with in_double_precision():
         result = _METHODS.get(method, _refused)(ufunc, method, inputs, options, out)
     return result if out is None else into(out, result, _name(ufunc, method))
