@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from everyo.core.modes import current_mode
 from everyo.core.traced import Traced, downwards, readings, refusal, staging
-from everyo.errors import ArgumentError, DTypeError, GraphStateError, ShapeError, describe, is_users
+from everyo.errors import (
+    ArgumentError,
+    DTypeError,
+    GraphStateError,
+    ShapeError,
+    UnsupportedOperationError,
+    describe,
+    is_users,
+)
 
 if TYPE_CHECKING:
     from everyo.core.device import Backend
@@ -271,6 +279,23 @@ class Readable:
     def _whole(self, operation: str, whole: Callable[[Any], int]) -> int:
         """Return the one element as an integer, by a function of Python's: no derivative is lost."""
         return whole(self._number(operation))
+
+    def as_integer_ratio(self) -> tuple[int, int]:
+        """Raise an error: `statistics` and `fractions` ask numbers for it, which have no derivative.
+
+        Raises
+        ------
+        UnsupportedOperationError
+            Always; it names the function of EveryO.
+        """
+        raise UnsupportedOperationError(
+            "exact fractions are made of Python's numbers",
+            operation="as_integer_ratio",
+            inputs=describe(self),
+            expected="int or float",
+            found="a tensor",
+            remedy=_instead("write x.item() for a number", "; x.item() for a number"),
+        )
 
     def __complex__(self) -> complex:
         self._refuse_loss("complex")

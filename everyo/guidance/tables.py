@@ -145,7 +145,7 @@ OF_TENSORS = {
         for name in (
             "allclose", "amax", "amin", "angle", "arctan2", "argpartition", "argwhere", "atan2",
             "average", "bincount", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
-            "choose", "compress", "copysign", "cov", "cross", "cummax", "cummin", "divide",
+            "choose", "copysign", "cov", "cross", "cummax", "cummin", "divide",
             "fliplr", "flipud", "floor_divide", "fmax", "fmin", "fmod", "greater", "greater_equal",
             "heaviside", "hypot", "index_select", "inner", "isclose", "kron", "lerp", "less",
             "less_equal", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or",

@@ -62,7 +62,7 @@ ELSEWHERE = (
     "baddbmm", "ger", "pinverse", "polygamma", "take_along_dim", "tensor_split", "kthvalue", "aminmax",
     "histc", "cholesky", "eig", "lstsq", "matrix_exp", "matrix_power", "qr", "slogdet", "solve", "svd",
     "allclose", "amax", "amin", "angle", "arctan2", "argpartition", "argwhere", "atan2", "average",
-    "bincount", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "choose", "compress", "copysign",
+    "bincount", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "choose", "copysign",
     "cov", "cross", "cummax", "cummin", "divide", "fliplr", "flipud", "floor_divide", "fmax", "fmin",
     "fmod", "greater", "greater_equal", "heaviside", "hypot", "index_select", "inner", "isclose", "kron",
     "lerp", "less", "less_equal", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or",
@@ -354,6 +354,40 @@ def _array_function(self: Tensor, function: Any, types: Any, args: Any, options:
     return array_function(self, function, types, args, options)
 
 
+def _compress(self: Tensor, condition: Any, axis: int | None = None) -> Tensor:
+    """Return the slices along an axis for which a row of booleans holds; see `everyo.compress`.
+
+    Parameters
+    ----------
+    condition : sequence or tensor of booleans
+        1-d, at most as long as the axis; further slices are left out.
+    axis : int, optional
+        Along which axis; by default the tensor is flattened first.
+
+    Returns
+    -------
+    Tensor
+        As long along the axis as there are slices; the gradient goes back to their places.
+
+    Raises
+    ------
+    IndexingError
+        If the condition is longer than the axis, or there is no such axis.
+    ShapeError
+        If the condition is not 1-d.
+
+    Examples
+    --------
+    >>> import everyo as eo
+    >>> print(eo.tensor([[1, 2, 3], [4, 5, 6]]).compress([True, False, True], axis=1))
+    [[1 3]
+     [4 6]]
+    """
+    from everyo.ops.masking import compress as function
+
+    return function(condition, self, axis)
+
+
 def _divmod(self: Tensor, other: Any) -> Any:
     """Return quotient and remainder; see `everyo.divmod`."""
     from everyo.ops.quotients import divmod as function
@@ -416,7 +450,13 @@ def attach() -> None:
     for name in METHODS:
         if hasattr(ops, name):
             setattr(Tensor, name, getattr(ops, name))
-    for name, method in (("ravel", _ravel), ("flatten", _flatten), ("copy", _copy)):
+    added: dict[str, Callable[..., Any]] = {
+        "ravel": _ravel,
+        "flatten": _flatten,
+        "copy": _copy,
+        "compress": explained(_compress),
+    }
+    for name, method in added.items():
         _attach(name, method)
     for name in ELSEWHERE:
         setattr(Tensor, name, Elsewhere(name, "tensors"))
