@@ -1,5 +1,7 @@
 """scan, map and associative_scan: values, derivatives, checkpoints, no elements at all."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -171,3 +173,46 @@ def test_checks_of_values_do_not_refuse_the_zeros_in_place_of_no_elements():
     assert y["a"].shape == (0, 3)
     with pytest.raises(eo.ShapeError):
         eo.map(lambda t: t @ eo.ones(3), eo.zeros((0, 2)))
+
+
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_no_steps_draw_nothing_and_give_the_dtype_of_a_step(compiled, checked):
+    """A number takes the dtype that the body gives it, also where no step is made."""
+
+    def body(c, x):
+        drawn = eo.random.normal(size=()) + eo.random.uniform(size=())
+        y = eo.linalg.inv(x) if checked and not compiled else x  # which refuses zeros
+        return (c[0] + x.sum(), c[1] + 1, c[2]), y * drawn
+
+    def f(xs):
+        return eo.scan(body, (0.0, 0, 1), xs)
+
+    xs = eo.zeros((0, 2, 2), dtype=eo.float64)
+    eo.manual_seed(3)
+    first = eo.random.normal(size=()).item()
+    eo.manual_seed(3)
+    carry, y = (eo.compile(f) if compiled else f)(xs)
+    assert eo.random.normal(size=()).item() == first
+    assert [x.dtype for x in carry] == [eo.float64, eo.int64, eo.int64]
+    assert [x.item() for x in carry] == [0.0, 0, 1]
+    assert (y.shape, y.dtype) == ((0, 2, 2), eo.float64)
+
+
+def test_no_steps_of_a_state_that_changes():
+    f = functools.partial(eo.scan, lambda c, x: (eo.concat([c, c]), x), eo.ones(2))
+    for run in (f, eo.compile(f)):
+        with pytest.raises(eo.ShapeError, match="carry changes its shape"):
+            run(eo.zeros((0, 3)))
+
+
+def test_no_steps_in_what_is_computed_again():
+    def f(x):
+        _, none = eo.scan(lambda c, t: (c, t * eo.random.normal(size=())), 0.0, x[:0])
+        return (x * eo.random.normal(size=x.shape)).sum() + none.sum()
+
+    x = eo.ones(3)
+    eo.manual_seed(3)
+    expected = eo.grad(f)(x)
+    eo.manual_seed(3)
+    assert eo.grad(eo.checkpoint(f))(x).tolist() == expected.tolist()

@@ -99,6 +99,21 @@ class Replay(Watch):
             raise _unlike("fewer")
 
 
+class Rehearsal(Watch):
+    """Lets a block draw from copies of the streams, for the looks of what it returns: no generator moves."""
+
+    def __init__(self) -> None:
+        super().__init__(Draws())
+        self.copies: dict[Any, Any] = {}
+
+    def stream(self, generator: Any) -> Any:
+        """Return a stream of the block's own that stands where that of `generator` stands."""
+        if generator not in self.copies:
+            self.copies[generator] = copied = generator._backend.xp.generator(0)
+            copied.set_state(generator._own.get_state())
+        return self.copies[generator]
+
+
 class _Noting:
     """A stream that notes its position at each draw."""
 

@@ -11,7 +11,8 @@ from everyo.core.tensor import Tensor
 from everyo.core.traced import staging
 from everyo.errors import ArgumentError, EveryOError, ShapeError, describe
 from everyo.ops.axes import as_integer, normalize_axis
-from everyo.ops.creation import zeros
+from everyo.ops.creation import asarray, zeros
+from everyo.ops.replay import Rehearsal
 from everyo.ops.signatures import explained
 from everyo.transforms.callables import require_function
 from everyo.transforms.carry import Carry, leaf_names, same_leaves, same_structure, tensors_of
@@ -94,7 +95,7 @@ def scan(
         )
     carry = Carry(init, "scan")
     if count == 0:
-        return carry.tree(), _no_outputs(f, carry, elements(None))
+        return _no_steps(f, carry, elements(None))
     outputs = _Outputs()
     order = range(count - 1, -1, -1) if reverse else range(count)
 
@@ -122,26 +123,37 @@ def scan(
     return carry.tree(leaves), unflatten(outputs.structure, stacked)
 
 
-def _no_outputs(f: Callable[[Any, Any], tuple[Any, Any]], carry: Carry, element: Any) -> Any:
-    """Return the y of no step; `f` runs once on `element`, or, where its zeros are refused, on none."""
+def _no_steps(f: Callable[[Any, Any], tuple[Any, Any]], carry: Carry, element: Any) -> tuple[Any, Any]:
+    """Return carry and y of no step; `f` runs once on `element`, or, where its zeros are refused, on none.
 
-    def outputs(x: Any) -> Any:
-        return pair_of(f(carry.copied(carry.leaves), x))[1]
+    A number in the carry has the dtype that a step would give it, and random streams stay where they are.
+    """
+    numbers = carry.numbers
 
-    try:
-        leaves, structure = tensors_of(outputs(element))
-    except EveryOError:
-        leaves, structure = tensors_of(element)
-        none = [zeros((0, *x.shape), dtype=x.dtype, device=x.device) for x in leaves]
+    def step(x: Any) -> Any:
+        carry.numbers = numbers
+        return carry.advance(lambda tree: pair_of(f(tree, x)), carry.leaves)
+
+    with Rehearsal():
         try:
-            leaves, structure = tensors_of(vmap(outputs, axis_size=0)(unflatten(structure, none)))
-        except EveryOError:  # it asks for values, or is wrong for all elements: then the first error says why
-            leaves = []
-        if not leaves:
-            raise
-        return unflatten(structure, [x.detach() for x in leaves])
-    empty = [zeros((0, *y.shape), dtype=y.dtype, device=y.device) for y in leaves]
-    return unflatten(structure, empty)
+            new, y = step(element)
+        except EveryOError:
+            given, structure = tensors_of(element)
+            none = [zeros((0, *x.shape), dtype=x.dtype, device=x.device) for x in given]
+            try:
+                new, y = vmap(step, axis_size=0, randomness="same")(unflatten(structure, none))
+                leaves, structure = tensors_of(y)
+            except EveryOError:  # it asks for values, or is wrong for all elements: the first error says why
+                leaves = []
+            if not leaves:
+                raise
+            empty = [x.detach() for x in leaves]
+        else:
+            leaves, structure = tensors_of(y)
+            empty = [zeros((0, *x.shape), dtype=x.dtype, device=x.device) for x in leaves]
+    places = zip(carry.leaves, numbers, new, strict=True)
+    state = [old if n is None else asarray(n, dtype=found.dtype) for old, n, found in places]
+    return carry.tree(state), unflatten(structure, empty)
 
 
 class _Outputs:
