@@ -424,3 +424,36 @@ def test_debug_print_in_a_loop_prints_once_where_derivatives_compute_its_values_
     for g in (eo.grad(f), eo.hessian(f), lambda q: eo.jvp(f, (q,), (q,))[1]):
         eo.compile(g)(eo.asarray(0.5))
         assert capsys.readouterr().out == "0.5\n0.25\n"
+
+
+def test_a_parameter_that_is_made_inside():
+    x = eo.ones(3)
+
+    def made(x):
+        return (eo.nn.Parameter([1.0, 2.0, 3.0]) * x).sum()
+
+    def module(x):
+        return eo.nn.Linear(3, 2)(x).sum()
+
+    for f in (made, module):
+        with pytest.raises(eo.GraphStateError, match=r"^Parameter: (.|\n)*remedy: +make it, or its module"):
+            eo.compile(f)(x)
+    with pytest.raises(eo.GraphStateError, match=r"^Parameter: "):
+        eo.jvp(lambda x: eo.nn.Parameter(x) * 2, (x,), (x,))
+    p = eo.nn.Parameter([1.0, 2.0, 3.0])
+    eo.compile(lambda x: (p * x).sum())(x).backward()
+    assert p.grad.tolist() == [1.0, 1.0, 1.0]
+    fixed = eo.compile(eo.grad(lambda x: (eo.asarray(x) * x).sum()))
+    assert fixed(x).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_methods_of_numbers_that_only_a_program_knows():
+    whole = eo.compile(lambda x, a: eo.where(a.is_integer(), x * a, -x))
+    for a in (2.0, 2.5, -3.0, float("inf"), float("nan")):
+        assert whole(eo.ones(1), a).tolist() == ([eo.ones(1).item() * a] if a.is_integer() else [-1.0]), a
+    with pytest.raises(eo.CompileError, match=r"eo\.where, eo\.cond"):
+        eo.compile(lambda x, a: x if a.is_integer() else -x)(eo.ones(2), 2.0)
+    for call in (lambda x, a: x * a.bit_length(), lambda x, a: a.hex()):
+        with pytest.raises(AttributeError, match="in EveryO: mark the argument in static_argnums"):
+            eo.compile(call)(eo.ones(2), 2)
+    assert eo.compile(lambda x, a: x * a.bit_length(), static_argnums=1)(eo.ones(1), 4).tolist() == [3.0]

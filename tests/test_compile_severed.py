@@ -142,3 +142,28 @@ def test_an_integer_of_a_batch_goes_into_integers():
 
     agree(eo.vmap(f)(ROWS), eo.asarray([[2, 0, 0], [2, 0, 0]]))
     agree(eo.vmap(eo.compile(f))(ROWS), eo.asarray([[2, 0, 0], [2, 0, 0]]))
+
+
+@pytest.mark.parametrize("f", CUT, ids=lambda f: f.__name__)
+def test_a_recorded_call_is_refused_at_once(f):
+    """Eager code refuses it there, and what stands behind the call does not run."""
+    compiled = eo.compile(f)
+    y = eo.tensor(X.numpy(), requires_grad=True)
+    with pytest.raises(eo.EveryOError) as eager:
+        f(y)
+    for _ in range(2):
+        with pytest.raises(type(eager.value)) as found:
+            compiled(y)
+        assert found.value.operation == eager.value.operation
+        agree(compiled(X), f(X))
+    with eo.no_grad():
+        agree(compiled(y), f(y))
+
+
+def test_a_recorded_call_goes_on_where_another_argument_is_cut():
+    f = eo.compile(lambda w, x: (w * eo.tensor(x)).sum())
+    w, x = (eo.tensor(X.numpy(), requires_grad=True) for _ in range(2))
+    f(w, X).backward()
+    agree(w.grad, X)
+    with pytest.raises(eo.GraphStateError, match="a new leaf has no path"):
+        f(X, x)

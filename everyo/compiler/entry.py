@@ -16,6 +16,7 @@ from everyo.compiler.cells import DataCell
 from everyo.compiler.direct import Door, door
 from everyo.compiler.program import LARGE, Program
 from everyo.compiler.states import Call, State, carry_out, counts_holders, replacing
+from everyo.compiler.symbols import stand_in
 from everyo.compiler.trace import Tracer
 from everyo.core.dispatch import apply
 from everyo.core.dtypes import get_default_dtype
@@ -91,6 +92,7 @@ class Entry:
         self.first = count + len(self.changed)
         self.width = len(program.graph.inputs) - len(self.cells)
         self.outside = bool(self.cells or self.writes or self.cleared or changed)
+        self._severs = any(op.severs() for op in program.graph.ops)
         self.grad, self.default = current_mode().grad, get_default_dtype()
         self.tracked = tracked or any(bool(getattr(c, "node", False)) for c in self.writes)
         self.guards: list[tuple[Callable[[], Any], Any]] = list(tracer.guards.values())
@@ -180,6 +182,8 @@ class Entry:
                 *(wrap(np.asarray(x)) if type(x) in WEAK else as_tensor(x) for x in leaves),  # all digits
                 *(wrap(c.get()) if c.tensor is None else c.tensor for c in self.cells),
             ]
+            if self._severs and self.grad:
+                self._refuse_severed(tensors)
             out = apply(self.primitive, tensors)
             results = self._detached(list(out) if isinstance(out, tuple) else [out], tensors)
             if self.outside:
@@ -191,6 +195,14 @@ class Entry:
         else:
             results = self._ran(leaves, arrays)
         return unflatten(self.structure, results)
+
+    def _refuse_severed(self, inputs: Sequence[Tensor]) -> None:
+        """Raise at the call, as eager code, where the function cuts off inputs that are recorded."""
+        graph = self.program.graph
+        followed = [v for v, x in zip(graph.inputs, inputs, strict=True) if x.grad_node is not None]
+        op = graph.severing(followed)
+        if op is not None:
+            raise op.params["refuse"](wrap(stand_in(op.inputs[0])))
 
     def _detached(self, results: list[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
         """Return results that lead back only where the function's own do: not those that it has detached."""

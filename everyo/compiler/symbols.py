@@ -11,6 +11,7 @@ from everyo.compiler.graph import Value
 from everyo.core.tensor import Tensor, wrap
 from everyo.core.traced import Traced
 from everyo.errors import CompileError, describe
+from everyo.guidance import Elsewhere
 from everyo.guidance.tracing import untraced
 
 
@@ -21,6 +22,14 @@ class Number(Tensor):
 
     def __hash__(self) -> int:
         return hash(self.data.concrete("hash").item())
+
+    def is_integer(self) -> Tensor:
+        """Return whether the number is whole, as Python's floats tell."""
+        return self % 1 == 0
+
+
+for _name in ("bit_count", "bit_length", "hex", "to_bytes"):
+    setattr(Number, _name, Elsewhere(_name, "numbers"))
 
 
 def tensor_of(symbol: Symbol) -> Tensor:

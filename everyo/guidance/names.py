@@ -9,6 +9,10 @@ from everyo.guidance.tables import OF_ALL_UFUNCS, OF_ITS_TIME, OF_MODULE, OF_TEN
 # For names of objects.
 OF_OBJECTS = {
     "tensors": OF_TENSORS,
+    "numbers": dict.fromkeys(
+        ("bit_count", "bit_length", "hex", "to_bytes"),
+        "mark the argument in static_argnums: in a compiled function only such a one is a Python number",
+    ),
     "modules": {
         "float": "module.to(eo.float32)",
         "double": "module.to(eo.float64)",

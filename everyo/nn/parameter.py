@@ -6,6 +6,7 @@ from typing import Any
 
 from everyo.core.ownership import changeable
 from everyo.core.tensor import Tensor
+from everyo.errors import GraphStateError
 from everyo.ops.creation import tensor
 
 
@@ -41,4 +42,12 @@ class Parameter(Tensor):
         self.grad = self.grad_node = None
         changeable(self)
         if requires_grad:
-            self.requires_grad_()
+            try:
+                self.requires_grad_()
+            except GraphStateError as error:  # `data` belongs to a transformation
+                raise error.renamed(
+                    "Parameter",
+                    expected="parameters that are made outside of the function, which may reach them",
+                    remedy="make it, or its module, before and outside; in the function eo.asarray(data) is "
+                    "a tensor that stays differentiable",
+                ) from None
