@@ -352,3 +352,27 @@ def test_weights_of_booleans():
     for found in (np.bincount(truths, weights=eo.asarray(weights)), eo.bincount(truths, weights)):
         np.testing.assert_array_equal(found.numpy(), np.bincount(truths, weights))
     assert eo.grad(lambda w: eo.bincount(truths, w)[1])(weights).tolist() == [1.0, 0.0, 1.0]
+
+
+def test_cross_products_of_vectors_of_a_plane():
+    """NumPy has deprecated them in 2.0: the error says what computes their one number, as NumPy does."""
+    a, b = eo.tensor([[1.0, 2.0], [0.5, 4.0]]), eo.tensor([[3.0, 5.0], [-1.0, 2.0]])
+    with pytest.raises(eo.ShapeError, match="of a plane; two of them have") as caught:
+        np.cross(a, b)
+    written = caught.value.remedy.partition("two of them have ")[2]
+    np.testing.assert_array_equal(eval(written, {"a": a, "b": b}).numpy(), [1 * 5 - 2 * 3, 0.5 * 2 + 4])
+    padded = eo.cross(eo.pad(a, ((0, 0), (0, 1))), eo.pad(b, ((0, 0), (0, 1))))
+    np.testing.assert_array_equal(padded.numpy()[:, 2], [-1.0, 5.0])
+    with pytest.raises(eo.ShapeError, match=r"remedy: +append zeros to vectors of a plane\n"):
+        np.cross(a, eo.ones((2, 3)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_edges_in_a_list_are_weak(dtype):
+    x = np.array([0, 1, 1, 2], dtype)
+    for bins in ([0, 1, 2], np.array([0, 1, 2])):
+        counts, edges = np.histogram(eo.asarray(x), bins=bins)
+        expected = np.histogram(x, bins=bins)
+        np.testing.assert_array_equal(counts.numpy(), expected[0])
+        np.testing.assert_array_equal(edges.numpy(), expected[1])
+        assert edges.dtype == (dtype if type(bins) is list else np.int64)

@@ -69,7 +69,8 @@ def cross(
             inputs=describe(x1, x2),
             expected=f"3 elements along axis {first} and axis {second}",
             found=f"{sizes[0]} and {sizes[1]}",
-            remedy="append zeros to vectors of a plane",
+            remedy="append zeros to vectors of a plane"
+            + ("; two of them have a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]" * (sizes == [2, 2])),
         )
 
     def part(x: Tensor, place: int, k: int) -> Tensor:
