@@ -82,6 +82,7 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
             *(f"op.where(infinite, small, 1)  ->  {part}" for part in ("small", "infinite")),
         )
     },
+    ("angle_slope", "<lambda>", "exchange x1 and x2"): "the product of two shares is symmetric in them",
     ("share", "<lambda>", "exchange x1 and x2"): "the product of the two slopes is symmetric in them",
     ("share", "_turn", "_turn: op.isinf(length)  ->  length"): _HALVED,
     (

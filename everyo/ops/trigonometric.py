@@ -146,15 +146,41 @@ def arctan(xp: Any, x: Any) -> Any:
     return xp.arctan(x)
 
 
-def _slope_of_angle(x1: Any, x2: Any) -> Any:
-    """``x1 / (x1**2 + x2**2)`` without overflow, and 0 at the origin."""
+def _by_square_of_radius(g: Any, x1: Any, x2: Any) -> Any:
+    """``g / (x1**2 + x2**2)`` without overflow, and 0 at the origin."""
     radius = op.hypot(x1, x2)
-    return ratio_or_zero(ratio_or_zero(x1, radius), radius)
+    return ratio_or_zero(ratio_or_zero(g, radius), radius)
+
+
+def _curvature_of_angle(g: Any, x1: Any, x2: Any) -> Any:
+    first, second = op.share(x1, x2), op.share(x2, x1)
+    return _by_square_of_radius(g * ((first - second) * (first + second)), x1, x2)
 
 
 @elementwise(
-    fused(lambda g, x1, x2: g * _slope_of_angle(x2, x1)),
-    fused(lambda g, x1, x2: -g * _slope_of_angle(x1, x2)),
+    lambda g, x1, x2: _by_square_of_radius(-2 * g * op.share(x1, x2) * op.share(x2, x1), x1, x2),
+    _curvature_of_angle,
+    domain=((-2.0, 2.0), (0.3, 2.0)),
+)
+def _angle_slope(xp: Any, x1: Any, x2: Any) -> Any:
+    """``x2 / (x1**2 + x2**2)``: its own slopes are products, where those of the quotients are inf - inf."""
+    return _by_square_of_radius(x2, x1, x2)
+
+
+def _slope_of_angle(g: Any, x1: Any, x2: Any) -> Any:
+    if isinstance(x1, Tensor) or isinstance(x2, Tensor):  # this may be differentiated again
+        return g * op.angle_slope(x1, x2)
+    return _known_slope_of_angle(g, x1, x2)
+
+
+@fused
+def _known_slope_of_angle(g: Any, x1: Any, x2: Any) -> Any:
+    return g * _by_square_of_radius(x2, x1, x2)
+
+
+@elementwise(
+    _slope_of_angle,
+    lambda g, x1, x2: -_slope_of_angle(g, x2, x1),
     domain=((-2.0, 2.0), (0.3, 2.0)),
 )
 def arctan2(xp: Any, x1: Any, x2: Any) -> Any:

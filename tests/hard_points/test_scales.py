@@ -34,6 +34,7 @@ FUNCTIONS = {
     "directions": (lambda x: x / eo.linalg.norm(x, axis=1, keepdims=True), 0, 100, 800),
     "power -1": (lambda x: x[0] ** -1, -1, 100, 800),
     "root as a power": (lambda x: x[0] ** 0.5, 0.5, 100, 800),
+    "angles": (lambda x: eo.arctan2(x[0], x[1]), 0, 100, 800),
     "reciprocal root": (lambda x: eo.rsqrt(x[0]), -0.5, 100, 800),
     "eigenvectors": (lambda x: eo.abs(eo.linalg.eigh(x + x.mT)[1]), 0, 100, 800),
     "general eigenvectors": (lambda x: eo.real(eo.linalg.eig(x)[1]), 0, 100, 800),
@@ -50,6 +51,7 @@ FUNCTIONS = {
 COMPILED = [
     *(name for name in FUNCTIONS if "slopes" in name),
     "quotient",
+    "angles",
     "corrcoef",
     "cdist",
     "pdist",

@@ -46,6 +46,10 @@ FUNCTIONS = {
         eo.divide, lambda x, y: x / y, 2500,
         [(1e300, 1e200), (1e-300, 1e-160), (0.0, 1e-160), (0.0, -1e-160), (1e150, 1e200), (3.0, -2.0)],
     ),
+    "arctan2": (
+        eo.arctan2, mp.atan2, 1500,
+        [(0.0, 1e-160), (1e-160, 1e-160), (-1e-300, -1e-160), (1e-160, 0.0), (1e150, 1e160), (0.3, 0.4)],
+    ),
 }  # fmt: skip
 POINTS = [(name, point) for name, row in FUNCTIONS.items() for point in row[3]]
 SINGLE = [(name, point) for name, point in POINTS if all(p == 0 or 1e-30 < abs(p) < 1e30 for p in point)]
@@ -57,7 +61,7 @@ def exact(name, point):
     _, f, digits, _ = FUNCTIONS[name]
     with mp.workdps(digits):
         x, y = map(mp.mpf, point)
-        h, k = ((min(abs(p), 1) or 1) * mp.mpf(10) ** -40 for p in (x, y))
+        h, k = (min(abs(p or q), 1) * mp.mpf(10) ** -40 for p, q in ((x, y), (y, x)))
 
         def derivative(m, n):
             terms = [a * b * f(x + i * h, y + j * k) for i, a in WEIGHTS[m] for j, b in WEIGHTS[n]]

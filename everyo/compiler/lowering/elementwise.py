@@ -157,6 +157,19 @@ def _arctan_slope(b: Builder, op: Op, x: Value) -> Value | None:
     return b.map("divide", one, b.map("add", one, b.map("multiply", x, x)))
 
 
+@lowering("angle_slope")
+def _angle_slope(b: Builder, op: Op, x1: Value, x2: Value) -> Value | None:
+    dtype = op.out.dtype
+    if dtype.kind != "f":
+        return None
+    x1, x2 = matched(b, op, (x1, x2), dtype)
+    zero, one = (b.fill(value, op.out.shape, dtype) for value in (0, 1))
+    radius = b.map("hypot", x1, x2)
+    origin = b.map("equal", radius, zero)
+    divisor = b.map("where", origin, one, radius)  # at the origin x2 is 0, and so is the quotient
+    return b.map("divide", b.map("divide", x2, divisor), divisor)
+
+
 @lowering("square")
 def _square(b: Builder, op: Op, x: Value) -> Value:
     (x,) = matched(b, op, (x,), op.out.dtype)
