@@ -97,7 +97,7 @@ SMOOTH = {
     "j0": (jn(0), jn(0, 1), jn(0, 2), [0.0, 1e-300, 1e-8, 0.5, -2.404825557695773, 3.0, 100.0], 2e-16),
     "j1": (jn(1), jn(1, 1), jn(1, 2), [0.0, 1e-300, 1e-8, 0.5, -1.9, 2.1, 3.8317059702075125, 100.0], 2e-16),
     "y0": (yn(0), yn(0, 1), yn(0, 2), [1e-100, 1e-8, 0.5, 0.8935769662791675, 3.0, 100.0], 2e-16),
-    "y1": (yn(1), yn(1, 1), yn(1, 2), [1e-90, 1e-8, 0.5, 2.197141326031017, 3.0, 100.0], 2e-16),
+    "y1": (yn(1), yn(1, 1), yn(1, 2), [1e-90, 9e-10, 1e-8, 0.5, 2.197141326031017, 3.0, 100.0], 2e-16),
     "i0": (i_n(0), i_n(0, 1), i_n(0, 2), [0.0, 1e-300, -1e-8, 0.5, -3.0, 30.0, 700.0], 0.0),
     "i1": (i_n(1), i_n(1, 1), i_n(1, 2), [0.0, 1e-300, -1e-8, 0.5, -3.0, 30.0, 700.0], 0.0),
     "i0e": (
@@ -111,6 +111,10 @@ SMOOTH = {
     "logit": (
         lambda x: mp.log(x / (1 - x)), lambda x: 1 / (x * (1 - x)),
         lambda x: (2 * x - 1) / (x * (1 - x)) ** 2, [1e-150, 1e-9, 0.25, 0.75, 1 - TINY], 0.0,
+    ),
+    "expi": (
+        mp.ei, lambda x: mp.exp(x) / x, lambda x: mp.exp(x) * (x - 1) / x**2,
+        [1e-150, -1e-9, 0.25, -0.75, 1.5, 40.0, -40.0, -700.0, 709.0], 0.0,
     ),
     "entr": (
         lambda x: -x * mp.log(x), lambda x: -mp.log(x) - 1, lambda x: -1 / x,
@@ -442,3 +446,24 @@ def test_bessel_functions_of_higher_orders(n, point):
     with mp.workdps(40):
         agrees(op.bessel_j(x, n=n), mp.besselj(n, mp.mpf(point)), 5e-16, 3e-15)
         agrees(op.bessel_i(x, n=n), mp.re(mp.besseli(n, mp.mpf(point))), 0.0, 3e-15)
+
+
+def forward(f):
+    return lambda x: eo.jvp(f, (x,), (eo.ones_like(x),))[1]
+
+
+POLES = [
+    ("logit", 0.0, -INF), ("logit", 1e-200, -INF), ("logit", 1.0, INF),
+    ("expi", 0.0, -INF), ("expi", 1e-320, -INF), ("expi", 1e200, INF), ("expi", INF, INF),
+    ("y0", 0.0, -INF), ("y1", 0.0, -INF), ("y1", 1e-320, -INF),
+]  # fmt: skip
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("second", [(a, b) for a in (eo.grad, forward) for b in (eo.grad, forward)])
+@pytest.mark.parametrize(("name", "point", "limit"), POLES)
+def test_second_derivatives_at_poles_are_infinite_in_all_modes(name, point, limit, second):
+    outer, inner = second
+    f = outer(inner(getattr(special, name)))
+    assert f(eo.tensor(point, dtype=eo.float64)).item() == limit
+    assert eo.compile(f)(eo.tensor(point, dtype=eo.float64)).item() == limit

@@ -75,8 +75,9 @@ def _power_series(xp: Any, x: Any, n: int, sign: float, last: int = 22) -> Any:
 def _y_slope(g: Any, x: Any, n: int) -> Any:
     if n == 0:
         return -g * op.bessel_y(x, n=1)
-    slope = 0.5 * (op.bessel_y(x, n=n - 1) - op.bessel_y(x, n=n + 1))
-    return g * op.where(op.equal(x, 0), math.inf, slope)
+    near = op.less(x, 1e-9)  # where the lower order is nothing beside the higher one, or infinite too
+    lower = op.where(near, 0, op.bessel_y(x, n=n - 1))
+    return g * (0.5 * (lower - op.bessel_y(x, n=n + 1)))
 
 
 @primitive(_y_slope, _y_slope, family="elementwise", samples=_orders, domain=(0.5, 3.0), silent=True)

@@ -35,9 +35,11 @@ def exp1(xp: Any, x: Any) -> Any:
 
 
 def _expi_slope(g: Any, x: Any) -> Any:
-    """In two factors, as the exponential overflows before the quotient does."""
-    half = op.exp(0.5 * x)
-    return g * op.where(op.equal(x, math.inf), half, half * (half / x))
+    """``1 / x + exprel(x)`` near the pole; far out two factors, as the exponential overflows before this."""
+    near, far = op.less(op.abs(x), 1), op.greater(x, 722)
+    middle = op.where(op.logical_or(near, far), 1, x)
+    half = op.exp(0.5 * middle)
+    return g * op.where(near, 1 / x + op.exprel(x), op.where(far, op.exp(x), half * (half / middle)))
 
 
 @elementwise(_expi_slope, domain=(0.3, 4.0))
