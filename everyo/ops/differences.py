@@ -124,39 +124,38 @@ def _slope(x: Tensor, h: Tensor, axis: int, edge_order: int) -> Tensor:
     d = _distances(h, 0, x) if h.ndim else h
     if h.ndim and is_known(h) and h.grad_node is None and everywhere(op.equal(d.data, d.data[:1])):
         d = op.getitem(d, index=(0,))  # evenly spaced
-    before, here, after = (_part(x, axis, i, n - 2 + i) for i in range(3))
-    if d.ndim:
+    if (
+        d.ndim
+    ):  # shares of distances leave the range nowhere, nor do their tangents, as products of distances do
         left, right = (_along(_part(d, 0, i, n - 2 + i), axis, x.ndim) for i in range(2))
-        both = left + right  # divided by in turn: the product of two distances may leave the range
-        inner = (
-            after * (left / right / both)
-            + here * ((right - left) / left / right)
-            - before * (right / left / both)
+        both = left + right
+        at_start = at_end = neighbours(x, axis) / _along(d, axis, x.ndim)
+        inner = _part(at_start, axis, None, -1) * (right / both) + _part(at_start, axis, 1, None) * (
+            left / both
         )
     else:
+        before, after = _part(x, axis, None, -2), _part(x, axis, 2, None)
         inner = (after - before) / d / 2 if d.dtype.kind in "iu" else (after - before) / (d * 2)
-    ends = (_end(x, d, axis, edge_order, 1), _end(x, d, axis, edge_order, -1))
+        at_start, at_end = (neighbours(_part(x, axis, *some), axis) / d for some in ((None, 3), (-3, None)))
+    ends = (_end(at_start, d, axis, edge_order, 1), _end(at_end, d, axis, edge_order, -1))
     return op.concat(ends[0], inner, ends[1], axis=axis)
 
 
-def _end(x: Tensor, d: Any, axis: int, edge_order: int, side: int) -> Tensor:
-    """Return the slope at the first point (side 1) or the last (side -1), from it and its neighbours."""
+def _end(rises: Tensor, d: Any, axis: int, edge_order: int, side: int) -> Tensor:
+    """Return the slope at the first point (side 1) or the last (side -1), from those beside it."""
     lead = (slice(None),) * axis
 
     def at(v: Any, i: int, lead: Any = lead) -> Any:
         i = i if side == 1 else -1 - i
         return op.getitem(v, index=(*lead, slice(i, i + 1 or None)))
 
-    def step(i: int) -> Any:
-        return _along(at(d, i, ()), axis, x.ndim) if d.ndim else d
-
     if edge_order == 1:
-        return (at(x, 1) - at(x, 0)) / step(0) * side
-    near, far = step(0), step(1)
-    both = near + far
-    first, second, third = (at(x, i) for i in range(3))
-    rise = second * (both / near / far) - third * (near / far / both)
-    return (rise - first * ((near + both) / near / both)) * side
+        return at(rises, 0)
+    share: Any = 0.5
+    if d.ndim:
+        near, far = (_along(at(d, i, ()), axis, rises.ndim) for i in range(2))
+        share = near / (near + far)
+    return at(rises, 0) * (1 + share) - at(rises, 1) * share
 
 
 @composed

@@ -95,6 +95,26 @@ def test_nor_do_compiled_and_batched_ones(name, scale):
             np.testing.assert_allclose(found / size, wanted / size, rtol=0, atol=1e-3)
 
 
+FIRST = {
+    name: FUNCTIONS[name][0]
+    for name in ("quotient", "slopes of order 2", "slopes at one distance", "shares", "corrcoef")
+} | {name: row[0] for name, row in FUNCTIONS.items() if name.startswith("cond")}
+FIRST["slopes in place"] = lambda x: eo.gradient(x[1], eo.cumsum(x[0]))
+
+
+@pytest.mark.parametrize("scale", [2.0**-900, 2.0**-600])
+@pytest.mark.parametrize("name", FIRST)
+def test_tangents_of_ordinary_size_at_tiny_operands(name, scale):
+    def tangent(x, t):
+        return eo.jvp(FIRST[name], (x,), (t,))[1]
+
+    x, small, t = (eo.asarray(v) for v in (MATRIX, MATRIX * scale, DIRECTION))
+    wanted = tangent(x, t).numpy()
+    for f in (tangent, eo.compile(tangent)):
+        found = f(small, t).numpy() * scale
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_curvatures_of_float16_distances(mode):
     points, change = (np.array(v) * 2e-3 for v in ([[0.0, 0.0], [3.0, 1.0], [1.0, 2.0]], MATRIX[:, :2]))

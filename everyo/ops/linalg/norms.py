@@ -229,7 +229,17 @@ def cond(x: Any, /, p: Any = None) -> Tensor:
     if p is None or (p.__class__ is not bool and is_one_of(p, (2, -2))):
         return _on_finite(x, lambda x: _ratio_of_extremes(x, p == -2))
     x = square(x, "cond")
-    return _on_finite(x, _product_of_sums if is_one_of(p, ("nuc",)) else lambda x: _product_of_norms(x, p))
+    product = _product_of_sums if is_one_of(p, ("nuc",)) else lambda x: _product_of_norms(x, p)
+    return _on_finite(x, lambda x: product(_of_unit_size(x)))
+
+
+def _of_unit_size(x: Tensor) -> Tensor:
+    """Return matrices divided by a power of two, by which `cond` does not change, nor do its derivatives.
+
+    The inverse of a large or small matrix is in the range, and its tangents are not.
+    """
+    size = op.max(op.abs(op.stop_gradient(x)), axis=_last(x, -2) + _last(x, -1), keepdims=True)
+    return x / op.ldexp(op.ones_like(size), op.frexp(size)[1] - 1)
 
 
 def _ratio_of_extremes(x: Tensor, turned: bool) -> Tensor:
