@@ -131,6 +131,38 @@ def test_logcumsumexp_against_mpmath(x):
     np.testing.assert_allclose(jacobians(eo.logcumsumexp, x), weights, rtol=1e-14, atol=1e-300)
 
 
+@pytest.mark.parametrize(
+    "x",
+    [
+        [0.0, -25.0, 30.0, -25.0],
+        [-25.0, 0.0],
+        [-800.0, 0.0, -25.0, 1.0],
+        [-1e-3, -7.0, -30.0],
+        [0.0, -40.0, -40.0],
+    ],
+)
+def test_logcumsumexp_near_zero_has_all_digits(x):
+    with mpmath.workdps(400):
+        sums = [mpmath.fsum(mpmath.exp(mpmath.mpf(v)) for v in x[: i + 1]) for i in range(len(x))]
+        wanted = [float(mpmath.log(s)) for s in sums]
+    np.testing.assert_allclose(eo.logcumsumexp(np.array(x)).numpy(), wanted, rtol=5e-15)
+    columns = eo.logcumsumexp(np.array([x, x]).T, 0).numpy()
+    np.testing.assert_allclose(columns[:, 1], wanted, rtol=5e-15)
+
+
+@pytest.mark.parametrize("start", [0.0, -25.0])
+def test_long_logcumsumexp_near_zero(start):
+    rng = np.random.default_rng(0)
+    for x in (rng.normal(size=10_000) - 25, np.linspace(-40, 0, 10_000), np.zeros(10_000)):
+        x[0] = start
+        total = [mpmath.mpf(0)]
+        with mpmath.workdps(50):
+            for v in x:
+                total.append(total[-1] + mpmath.exp(mpmath.mpf(v)))
+            wanted = np.array([float(mpmath.log(s)) for s in total[1:]])
+        np.testing.assert_allclose(eo.logcumsumexp(x).numpy(), wanted, rtol=1e-14, atol=3e-15)
+
+
 def test_logcumsumexp_at_infinities():
     x = [-inf, -inf, 1.0, inf, 2.0, inf]
     np.testing.assert_array_equal(eo.logcumsumexp(np.array(x)).numpy(), [-inf, -inf, 1.0, inf, inf, inf])

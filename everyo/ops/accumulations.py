@@ -344,6 +344,9 @@ def cummin(x: Any, /, axis: int | None = None) -> Cumulative:
 # ---- logarithms of sums of exponentials
 
 
+_NEAR_ZERO = 1 / 64  # logarithms that have lost digits beside the largest element's
+
+
 class _Running:
     """Running sums of exponentials of `x`, relative to the largest element, of all or so far.
 
@@ -373,7 +376,7 @@ class _Running:
         with xp.errstate(all="ignore"):
             self.sizes = xp.where((x == self.top) & (x != -math.inf), 1, xp.exp(x - self.top))
             self.sizes = xp.astype(xp.where(x == -math.inf, 0, self.sizes), x.dtype)
-            factors = xp.ones_like(top)
+            factors = xp.zeros_like(top)
             factors[1:] = xp.where(top[:-1] == top[1:], 1, xp.exp(top[:-1] - top[1:]))
         self.factors = xp.moveaxis(factors, 0, axis)
         self.sums = self._scan(self.sizes, False)
@@ -384,10 +387,19 @@ class _Running:
             return op.linear_recurrence(factors, v, axis=self.axis, reverse=reverse)
         return op.cumsum(v, axis=self.axis, reverse=reverse)
 
-    def logarithms(self) -> Any:
-        """Return the logarithms of the sums."""
-        xp, void = self.xp, self.sums == 0
-        return xp.where(void, -math.inf, xp.log(xp.where(void, 1, self.sums)) + self.top)
+    def logarithms(self, x: Any) -> Any:
+        """Return the logarithms of the sums; those near 0 from what the largest element is added to."""
+        xp, top, largest, earlier = self.xp, self.top, 1, self.factors
+        if earlier is None:
+            out = xp.log(self.sums) + top
+            if not xp.any(xp.abs(out) < _NEAR_ZERO):
+                return out
+            top = xp.running_max(x, axis=self.axis)
+            largest = xp.exp(top - self.top)
+            earlier = op.delay(largest, axis=self.axis, reverse=False)
+        others = xp.minimum(self.sizes, earlier)  # a new largest element makes the former one one of them
+        logs = xp.log1p(self._scan(others, False) / largest) + top
+        return xp.where(self.sums == 0, -math.inf, logs)
 
     def weighed(self, v: Any, reverse: bool) -> Any:
         """Return for each sum the weighted mean of `v`; in reverse the transpose of that."""
@@ -449,7 +461,7 @@ def _softmax_scan(xp: Any, v: Any, x: Any, *, axis: int, reverse: bool) -> Any:
     batch=along("axis"),
 )
 def _logcumsumexp(xp: Any, x: Any, *, axis: int) -> Any:
-    return _Running(xp, x, axis).logarithms()
+    return _Running(xp, x, axis).logarithms(x)
 
 
 @explained
