@@ -124,9 +124,7 @@ def _slope(x: Tensor, h: Tensor, axis: int, edge_order: int) -> Tensor:
     d = _distances(h, 0, x) if h.ndim else h
     if h.ndim and is_known(h) and h.grad_node is None and everywhere(op.equal(d.data, d.data[:1])):
         d = op.getitem(d, index=(0,))  # evenly spaced
-    if (
-        d.ndim
-    ):  # shares of distances leave the range nowhere, nor do their tangents, as products of distances do
+    if d.ndim:  # shares of distances stay in the range, where products of distances do not
         left, right = (_along(_part(d, 0, i, n - 2 + i), axis, x.ndim) for i in range(2))
         both = left + right
         at_start = at_end = neighbours(x, axis) / _along(d, axis, x.ndim)
