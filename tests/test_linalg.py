@@ -480,18 +480,51 @@ def test_without_scipy_the_rest_works(monkeypatch):
 # ---- cost
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("columns", [1, 3])
+@pytest.mark.parametrize("n", [3, 30])
+def test_factors_and_triangles_solve_systems_of_one_column_and_of_several(n, columns, dtype):
+    scipy_linalg = pytest.importorskip("scipy.linalg")
+    xp, rounding = backend_for("cpu")[0].xp, 1e3 * np.finfo(dtype).eps
+    a = (both(n, n) if dtype == "complex128" else real(n, n)).astype(dtype) + 4 * np.eye(n, dtype=dtype)
+    b = real(n, columns).astype(dtype)
+    factors, rows = scipy_linalg.lu_factor(a)
+    for transposed in (False, True):
+        x = xp.solve_factored(np.asfortranarray(factors), rows, b, transposed)
+        np.testing.assert_allclose((a.T if transposed else a) @ x, b, atol=rounding)
+        for triangle, upper in ((np.triu(a), True), (np.tril(a), False)):
+            for stored in (triangle, np.asfortranarray(triangle)):
+                x = xp.solve_triangle(stored, b, upper, transposed, False)
+                residual = (triangle.T if transposed else triangle) @ x - b
+                assert np.abs(residual).max() < rounding * max(1, np.abs(x).max())
+                assert x.dtype == dtype
+
+
+def test_a_batch_of_right_hand_sides_of_a_small_matrix_is_solved_as_columns():
+    a, b = real(3, 3) + 4 * np.eye(3), real(5, 2, 3, 2)
+    agree(eo.linalg.solve(a, b), np.linalg.solve(a, b))
+    agree(eo.vmap(lambda b: eo.linalg.solve(a, b))(b), np.linalg.solve(a, b))
+    with pytest.raises(eo.LinAlgError, match="the matrix is singular"):
+        eo.linalg.solve(np.zeros((3, 3)), np.zeros((3, 0)))
+
+
 def test_a_derivative_of_a_solution_factors_nothing_again(monkeypatch):
     calls, xp = [], backend_for("cpu")[0].xp
-    original = xp.lapack
-    counted = lambda name, *arrays, **options: calls.append(name) or original(name, *arrays, **options)  # noqa: E731
-    monkeypatch.setattr(xp, "lapack", counted)
-    a = eo.tensor(real(4, 4) + 4 * np.eye(4), requires_grad=True)
-    b = eo.tensor(real(4), requires_grad=True)
+
+    def count(name, function):
+        monkeypatch.setattr(
+            xp, name, lambda *arrays, **options: calls.append(name) or function(*arrays, **options)
+        )
+
+    count("lapack", xp.lapack)
+    count("solve_factored", xp.solve_factored)
+    a = eo.tensor(real(24, 24) + 8 * np.eye(24), requires_grad=True)
+    b = eo.tensor(real(24), requires_grad=True)
     x = eo.linalg.solve(a, b)
     (g,) = eo.autograd.grad(eo.sum(x**2), a, create_graph=True)
     eo.autograd.grad(eo.sum(g**2), (a, b))
-    assert calls.count("getrf") == 1
-    assert calls.count("getrs") > 3
+    assert calls.count("lapack") == 1
+    assert calls.count("solve_factored") > 3
 
 
 @pytest.mark.parametrize("shape", [(1500, 3), (3, 1500)])

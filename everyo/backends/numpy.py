@@ -35,6 +35,7 @@ from everyo.backends.scientific import (
     logm,
     point_distances,
     scipy_linalg,
+    solve_factored,
     solve_triangle,
 )
 from everyo.backends.shortcuts import (
@@ -140,7 +141,8 @@ class NumpyBackend:
         self.xp.generator = generator
         self.xp.sliding_windows, self.xp.overlap_add = sliding_windows, overlap_add
         self.xp.special, self.xp.scipy_linalg = SciPy("scipy.special"), scipy_linalg
-        self.xp.lapack, self.xp.logm, self.xp.solve_triangle = lapack, logm, solve_triangle
+        self.xp.lapack, self.xp.logm = lapack, logm
+        self.xp.solve_triangle, self.xp.solve_factored = solve_triangle, solve_factored
         self.xp.point_distances, self.xp.outer_differences = point_distances, outer_differences
         self.xp.with_sign_of = with_sign_of
         self.xp.inverse, self.xp.inverse_and_determinant = inverse, inverse_and_determinant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any
 
@@ -53,14 +54,38 @@ def logm(x: Any) -> Any:
 
 def lapack(name: str, *arrays: Any, **options: Any) -> Any:
     """Call a function of LAPACK for the dtype of the first array."""
-    return scipy_linalg.get_lapack_funcs((name,), arrays[:1])[0](*arrays, **options)
+    return _found("get_lapack_funcs", name, arrays[0].dtype)(*arrays, **options)
+
+
+@functools.cache
+def _found(where: str, name: str, dtype: Any) -> Any:
+    return getattr(scipy_linalg, where)(name, dtype=dtype)
 
 
 def solve_triangle(a: Any, b: Any, upper: bool, transposed: bool, unit: bool) -> Any:
     """Return the solutions for one triangular matrix and the columns of another."""
     rows = a.flags.c_contiguous  # LAPACK reads the transpose of what lies in memory row by row
-    a = a.T if rows else a
-    return lapack("trtrs", a, b, lower=upper == rows, trans=int(transposed != rows), unitdiag=unit)[0]
+    a, lower, trans = a.T if rows else a, upper == rows, int(transposed != rows)
+    if b.shape[1] == 1:
+        return lapack("trtrs", a, b, lower=lower, trans=trans, unitdiag=unit)[0]
+    trsm = _found("get_blas_funcs", "trsm", a.dtype)  # trtrs wakes threads for two columns of two elements
+    return trsm(1, a, b, lower=lower, trans_a=trans, diag=unit)
+
+
+def solve_factored(factors: Any, rows: Any, b: Any, transposed: bool) -> Any:
+    """Return the solutions for one matrix that `getrf` has factored and the columns of another."""
+    if b.shape[1] == 1:
+        return lapack("getrs", factors, rows, b, trans=int(transposed))[0]
+    places = np.arange(len(b), dtype=float)[:, None]  # threads as in `solve_triangle`
+    order = lapack("laswp", places, rows)[:, 0].astype(int)
+    b = b if transposed else b[order]
+    for upper in (transposed, not transposed):
+        b = solve_triangle(factors, b, upper, transposed, unit=not upper)
+    if transposed:
+        out = np.empty_like(b)
+        out[order] = b
+        return out
+    return b
 
 
 def inverse(x: Any) -> Any:

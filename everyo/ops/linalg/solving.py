@@ -1,8 +1,8 @@
 """Linear systems with square matrices: solve, inv, and NumPy's tensor versions of both.
 
 The derivatives of a solution are solutions of systems with the same matrix or its transpose. The factors of
-a larger matrix are therefore computed once and kept for them; a batch of small matrices is solved anew,
-which is quicker than a loop in Python over its factors.
+a larger matrix are therefore computed once and kept for them; small matrices are factored anew, which is
+quicker than the calls that their factors take.
 """
 
 from __future__ import annotations
@@ -199,6 +199,8 @@ def _solve(xp: Any, x1: Any, x2: Any, *, transposed: bool) -> Any:
     """Solve ``x1 @ x = x2``, or with the transpose of `x1`."""
     x1 = xp.matrix_transpose(x1) if transposed else x1
     try:
+        if x1.ndim == 2 < x2.ndim:
+            return many(xp, lambda b: xp.linalg.solve(x1, b), x2)
         return xp.linalg.solve(x1, x2)
     except xp.linalg.LinAlgError:
         raise singular("solve", x1, first_failing(x1, fails(xp.linalg.inv))) from None
@@ -254,7 +256,7 @@ def _back_substituted(xp: Any, x1: Any, x2: Any, factors: Any, rows: Any, *, tra
 
 
 def _substituted(xp: Any, factors: Any, rows: Any, b: Any, transposed: bool) -> Any:
-    return xp.lapack("getrs", xp.matrix_transpose(factors), rows, b, trans=int(transposed))[0]
+    return xp.solve_factored(xp.matrix_transpose(factors), rows, b, transposed)
 
 
 def many(xp: Any, solved: Callable[[Any], Any], x2: Any) -> Any:
@@ -282,8 +284,7 @@ _solve_factored = Primitive(
 
 def solved(x1: Tensor, x2: Tensor) -> Tensor:
     """Return the solution for matrices and right-hand sides of two axes or more and one dtype."""
-    n = x1.shape[-1]
-    if (len(x1.shape) == 2 or n >= FACTORED) and has_scipy(x1.backend.xp):
+    if x1.shape[-1] >= FACTORED and has_scipy(x1.backend.xp):
         factors = apply(op.lu_of_square, (x1,))
         return apply(_solve_factored, (x1, x2, *factors), {"transposed": False})
     return apply(_solve, (x1, x2), {"transposed": False})
