@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -41,6 +42,8 @@ def _known(method: Any, operation: str) -> Place:
 
 def _levels(q: Any, x: Tensor, scale: float, operation: str) -> tuple[Any, Any]:
     """Return the probabilities in float64, raw unless they may have a derivative, and the result's dtype."""
+    if q.__class__ is float and 0 <= q <= scale:
+        return x.backend.asarray(q / scale, as_dtype("float64"), x.device), x.dtype
     dtype, known = x.dtype, fixed(q, operation)
     if known is None and is_python_data(q):  # numbers that a compiled program is given
         (q,) = as_tensors([q], operation, as_dtype("float64"))
@@ -60,14 +63,14 @@ def _levels(q: Any, x: Tensor, scale: float, operation: str) -> tuple[Any, Any]:
         )
     free = q.grad_node is not None or not is_known(q)
     q = op.astype(q if free else q.data, dtype=as_dtype("float64"))
-    inputs = describe(x)
+    given, shape = x.dtype, tuple(x.shape)  # a check must not hold on to tensors
 
     def check(levels: Any) -> None:
         if not everywhere((levels >= 0) & (levels <= scale)):
             raise ArgumentError(
                 "a probability is outside its range",
                 operation=operation,
-                inputs=inputs,
+                inputs=f"{given} {shape}",
                 expected=f"numbers from 0 to {scale:g}",
                 found=str(levels.tolist()),
                 remedy="percentile counts from 0 to 100, quantile from 0 to 1",
@@ -130,7 +133,8 @@ def _quantile(
         found = _at(x, weighted_ranks(x, levels, weights, skipna, operation), x.ndim - 1, skipna)
     if found.dtype != dtype and dtype.kind == "f":
         found = op.astype(found, dtype=dtype)
-    found = op.transpose(found, axes=(found.ndim - 1, *range(found.ndim - 1)))
+    if found.ndim > 1:
+        found = op.transpose(found, axes=(found.ndim - 1, *range(found.ndim - 1)))
     kept = tuple(1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes)
     return op.reshape(found, shape=(*q.shape, *kept))
 
@@ -146,21 +150,39 @@ def _of_rows(x: Tensor, q: Any, place: Place, continuous: bool, skipna: bool) ->
         number = op.count_nonzero(op.equal(x, x), axis=(axis,), keepdims=True)
         number = op.astype(op.maximum(number, 1), dtype=as_dtype("float64"))  # of no number the rank is 0
         q = op.reshape(q, shape=(*(1,) * axis, q.shape[0]))
+    if number is n and not isinstance(q, Tensor) and q.shape == (1,):
+        backend: Any = x.backend
+        ranks, weight = _places_of_one(place, n, q.item(), continuous, backend, x.device)
+    else:
+        ranks, weight = _places(place, number, q, continuous)
+    ends = _at(x, ranks, axis, skipna)
+    if not continuous:
+        return ends
+    count = q.shape[-1]
+    low = op.getitem(ends, index=(Ellipsis, slice(None, count)))
+    high = op.getitem(ends, index=(Ellipsis, slice(count, None)))
+    return apply(op.between, (low, high, op.astype(weight, dtype=x.dtype)))
+
+
+def _places(place: Place, number: Any, q: Any, continuous: bool) -> tuple[Any, Any]:
+    """Return the ranks of the elements below and those above, and the weights of the latter."""
     v = op.clip(place(number, q), 0.0, number - 1.0)
     below = op.floor(v)
     if continuous and isinstance(q, Tensor):
         below = op.maximum(op.minimum(below, number - 2.0), 0.0)  # so that the last place has a slope too
     ranks = op.astype(below, dtype=as_dtype("int64"))
     if not continuous:
-        return _at(x, ranks, axis, skipna)
+        return ranks, None
     above = op.astype(op.minimum(below + 1, number - 1.0), dtype=as_dtype("int64"))
-    both = op.concat(ranks, above, axis=len(ranks.shape) - 1)
-    ends = _at(x, both, axis, skipna)
-    count = q.shape[-1]
-    low = op.getitem(ends, index=(Ellipsis, slice(None, count)))
-    high = op.getitem(ends, index=(Ellipsis, slice(count, None)))
-    weight = v - below
-    return apply(op.between, (low, high, op.astype(weight, dtype=x.dtype)))
+    return op.concat(ranks, above, axis=len(ranks.shape) - 1), v - below
+
+
+@functools.lru_cache
+def _places_of_one(
+    place: Place, number: int, q: float, continuous: bool, backend: Any, device: str
+) -> tuple[Any, Any]:
+    """Return the places for one probability; to work them out takes longer than to sort a small array."""
+    return _places(place, number, backend.asarray([q], as_dtype("float64"), device), continuous)
 
 
 def _has_nan(x: Tensor) -> bool:
