@@ -46,6 +46,7 @@ from everyo.backends.shortcuts import (
     flip,
     holds_nan,
     matrix_transpose,
+    moveaxis,
     permute_dims,
     ravel,
     reduction,
@@ -115,7 +116,7 @@ class NumpyBackend:
         self.xp.materialize = materialize
         self.xp.holds_nan, self.xp.views = holds_nan, VIEWS
         self.xp.where_positive = where_positive
-        self.xp.matrix_transpose, self.xp.reshape = matrix_transpose, reshape
+        self.xp.matrix_transpose, self.xp.moveaxis, self.xp.reshape = matrix_transpose, moveaxis, reshape
         self.xp.permute_dims, self.xp.swapaxes = permute_dims, swapaxes
         self.xp.real, self.xp.imag = attrgetter("real"), attrgetter("imag")
         self.xp.ravel, self.xp.flip, self.xp.diagonal, self.xp.trace = ravel, flip, diagonal, trace

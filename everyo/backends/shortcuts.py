@@ -65,6 +65,20 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     return x.swapaxes(axis1, axis2)
 
 
+def moveaxis(x: Any, source: Any, destination: Any) -> Any:
+    """Return `x` with an axis in another place, or several as by NumPy's function."""
+    if source.__class__ is int and destination.__class__ is int:
+        return x.transpose(_with_moved_axis(x.ndim, source, destination))
+    return np.moveaxis(x, source, destination)
+
+
+@functools.lru_cache(256)
+def _with_moved_axis(ndim: int, source: int, destination: int) -> tuple[int, ...]:
+    axes = list(range(ndim))
+    axes.insert(destination % ndim, axes.pop(source))
+    return tuple(axes)
+
+
 def matrix_transpose(x: Any) -> Any:
     """Return `x` with its last two axes exchanged."""
     if x.ndim < 2:

@@ -135,16 +135,17 @@ def scalar_like(value: Any, array: Any) -> Any:
         known = _numbers.setdefault(array.__class__, {})
     if value.__class__ is complex:  # which may equal a real number
         return value
+    key = array.dtype, value or repr(value)  # 0.0 and -0.0 are equal
     try:
-        return known[array.dtype, value]
+        return known[key]
     except KeyError:
         pass
     backend = backend_of(array)
     made = value if backend is None else backend.scalar_like(value, array)
-    if value and array.dtype.kind == "f":  # elsewhere 1, True and 1.0 are not alike
+    if array.dtype.kind == "f":  # elsewhere 1, True and 1.0 are not alike
         if len(known) > 1000:
             known.clear()
-        known[array.dtype, value] = made
+        known[key] = made
     return made
 
 

@@ -195,6 +195,8 @@ def is_typed(value: Any) -> bool:
         return not set(map(type, value)) <= WEAK and any(map(is_typed, value))
     if isinstance(value, Tensor):
         return not is_number(value)
+    if value.__class__ in WEAK:
+        return False
     return any(hasattr(value, name) for name in ("dtype", "__array__", "typecode"))
 
 
