@@ -216,8 +216,8 @@ def as_tensors(values: Iterable[Any], operation: str, precision: Any = None) -> 
     Beside a `precision`, a dtype, they keep the digits that it has.
     """
     values = as_items(values, "what is given", operation)
-    if all(v.__class__ is Tensor and not is_number(v) for v in values):
-        return list(values)
+    if {*map(type, values)} == {Tensor} and not any(map(is_number, values)):
+        return values
     strong = {i: as_tensor(v) for i, v in enumerate(values) if not is_python_data(v)}
     met = list(strong.values())
     if values and not met:
