@@ -1,8 +1,8 @@
 """Linear systems with square matrices: solve, inv, and NumPy's tensor versions of both.
 
 The derivatives of a solution are solutions of systems with the same matrix or its transpose. The factors of
-a larger matrix are therefore computed once and kept for them; small matrices are factored anew, which is
-quicker than the calls that their factors take.
+a matrix are therefore computed once and kept for them where they may be asked for; a batch of small matrices
+is solved anew, which is quicker than a loop in Python over its factors.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from everyo.errors import ShapeError, describe
 from everyo.ops.axes import as_integer, as_items, normalize_axis
 from everyo.ops.creation import as_tensor, as_tensors
 from everyo.ops.families import primitive
+from everyo.ops.known import is_known
 from everyo.ops.linalg.common import (
     alike,
     broadcast,
@@ -284,7 +285,8 @@ _solve_factored = Primitive(
 
 def solved(x1: Tensor, x2: Tensor) -> Tensor:
     """Return the solution for matrices and right-hand sides of two axes or more and one dtype."""
-    if x1.shape[-1] >= FACTORED and has_scipy(x1.backend.xp):
+    kept = x1.ndim == 2 and not all(is_known(x) and x.grad_node is None for x in (x1, x2))
+    if (kept or x1.shape[-1] >= FACTORED) and has_scipy(x1.backend.xp):
         factors = apply(op.lu_of_square, (x1,))
         return apply(_solve_factored, (x1, x2, *factors), {"transposed": False})
     return apply(_solve, (x1, x2), {"transposed": False})
