@@ -62,6 +62,21 @@ def test_a_parameter_copies_arrays_and_detaches_tensors():
     assert nn.Parameter(x * 2).is_leaf
 
 
+@pytest.mark.parametrize("requires_grad", [True, False])
+def test_a_parameter_does_not_lose_the_derivative_of_an_argument(requires_grad):
+    """It had the gradient 0, in silence."""
+    x = eo.tensor([1.0, 2.0])
+
+    def f(x):
+        return (nn.Parameter(x * 2, requires_grad) * 3).sum()
+
+    calls = (lambda: eo.grad(f)(x), lambda: eo.jvp(f, (x,), (x,)), lambda: eo.compile(eo.grad(f))(x))
+    for call in calls:
+        with pytest.raises(eo.EveryOError, match="remedy:"):
+            call()
+    assert eo.grad(lambda x: (nn.Parameter(x.detach()) * x).sum())(x).tolist() == [1.0, 2.0]
+
+
 # ---- registration
 
 

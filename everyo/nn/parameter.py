@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from everyo.core.modes import current_mode
 from everyo.core.ownership import changeable
 from everyo.core.tensor import Tensor
-from everyo.errors import GraphStateError
+from everyo.errors import GraphStateError, describe
 from everyo.ops.creation import tensor
+from everyo.ops.severing import is_followed
 
 
 class Parameter(Tensor):
@@ -25,6 +27,8 @@ class Parameter(Tensor):
 
     Raises
     ------
+    GraphStateError
+        If `data` depends on the argument of a transformation, whose derivative would be lost.
     DTypeError
         If it is to require grad and `data` is neither floating-point nor complex.
 
@@ -38,6 +42,16 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        inside = current_mode().changes is not None  # of a gradient on the tape, which has no level
+        if isinstance(data, Tensor) and is_followed(data) and (data.level or (inside and not data.is_leaf)):
+            raise GraphStateError(
+                "a parameter has no path to what it is made of",
+                operation="Parameter",
+                inputs=describe(data),
+                expected="data that no transformation follows",
+                found="a tensor that is differentiated",
+                remedy="pass x.detach() for its value; eo.asarray(x) stays differentiable",
+            )
         self.data = data.data if isinstance(data, Tensor) else tensor(data).data
         self.grad = self.grad_node = None
         changeable(self)
