@@ -42,8 +42,10 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __init__(self, data: Any, requires_grad: bool = True) -> None:
-        inside = current_mode().changes is not None  # of a gradient on the tape, which has no level
-        if isinstance(data, Tensor) and is_followed(data) and (data.level or (inside and not data.is_leaf)):
+        # On the tape of a gradient data have no level; with one, `requires_grad_` refuses them below.
+        inside = current_mode().changes is not None
+        lost = isinstance(data, Tensor) and is_followed(data)
+        if lost and (not requires_grad if data.level else inside and not data.is_leaf):
             raise GraphStateError(
                 "a parameter has no path to what it is made of",
                 operation="Parameter",
